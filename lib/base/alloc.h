@@ -40,7 +40,7 @@ void *nib__alloc_array(size_t n, size_t bytes)
 void *nib__realloc(void *p, size_t bytes)
     __attribute__((warn_unused_result, alloc_size(2)));
 
-/* Gives block p back. NULL is allowed. errno is kept. */
+/* Gives block p back. NULL is allowed. */
 void nib__free(void *p);
 
 /* Returns a copy of s, to be given to nib__free(), or NULL without memory. */
