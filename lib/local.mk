@@ -1,0 +1,39 @@
+# lib - libnib, the one library; and libnibcore, the same objects for those
+# who may see hidden symbols (unit tests, tools).
+
+include_HEADERS += %D%/nib.h
+
+pkgconfigdir = $(libdir)/pkgconfig
+nodist_pkgconfig_DATA = %D%/nib.pc
+
+# One file a line, by layer, lowest first.
+libnib_sources = \
+	%D%/base/alloc.c \
+	%D%/base/alloc.h \
+	%D%/base/annotate.h \
+	%D%/base/digest.c \
+	%D%/base/digest.h \
+	%D%/base/error.c \
+	%D%/base/error.h \
+	%D%/base/log.c \
+	%D%/base/log.h \
+	%D%/base/mask.c \
+	%D%/base/mask.h \
+	%D%/base/utf8.c \
+	%D%/base/utf8.h \
+	%D%/protocol/assembler.h \
+	%D%/protocol/frame.h \
+	%D%/protocol/handshake.h \
+	%D%/protocol/message.h
+
+noinst_LTLIBRARIES += libnibcore.la
+libnibcore_la_SOURCES = $(libnib_sources)
+libnibcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(NIB_NDEBUG)
+libnibcore_la_LIBADD = $(HTTP_PARSER_LIBS)
+
+lib_LTLIBRARIES += libnib.la
+libnib_la_SOURCES =
+libnib_la_LIBADD = libnibcore.la
+libnib_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined \
+	-export-symbols-regex '^nib_[a-z]' \
+	-version-info $(NIB_SO_VERSION)

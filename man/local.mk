@@ -1,0 +1,3 @@
+# man - one page a line, in mdoc; "make check" lints them.
+
+dist_man_MANS +=

@@ -1,0 +1,76 @@
+# tests - what "make check" runs. Every test speaks TAP, so each of its cases
+# is a line of the summary.
+#
+# A unit test is one line here, tests/unit/test_X from tests/unit/test_X.c.
+# See HACKING for the other kinds.
+
+# libcheck programs, linked to libnibcore: they may see hidden symbols.
+unit_tests =
+
+# libcheck programs, linked to the shared library: nib.h alone. Each needs
+# %C%_api_test_X_LDADD = $(api_ldadd).
+api_tests =
+
+# Scripts that read the source or the built library.
+style_tests =
+
+# Scripts (.sh, .py) that start the real programs, and what takes longer:
+# end-to-end, stress, models. --disable-e2e leaves them out.
+e2e_tests =
+
+# Programs that tests start; built, not run.
+test_helpers =
+
+LDADD = libnibcore.la $(CHECK_LIBS)
+api_ldadd = libnib.la $(CHECK_LIBS)
+AM_CPPFLAGS += $(CHECK_CFLAGS)
+
+check_PROGRAMS += $(test_helpers)
+if HAVE_CHECK
+check_PROGRAMS += $(unit_tests) $(api_tests)
+TESTS += $(unit_tests) $(api_tests)
+endif
+TESTS += $(style_tests)
+if E2E_TESTS
+TESTS += $(e2e_tests)
+endif
+
+EXTRA_DIST += $(style_tests) $(e2e_tests) \
+	%D%/skip.sh \
+	%D%/analyze.sh
+
+TEST_EXTENSIONS = .sh .py
+tap_driver = env AM_TAP_AWK='$(AWK)' $(SHELL) \
+	$(top_srcdir)/build-aux/tap-driver.sh
+LOG_DRIVER = $(tap_driver)
+SH_LOG_DRIVER = $(tap_driver)
+SH_LOG_COMPILER = $(SHELL)
+PY_LOG_DRIVER = $(tap_driver)
+if HAVE_PYTHON
+PY_LOG_COMPILER = $(PYTHON)
+else
+PY_LOG_COMPILER = $(SHELL) $(srcdir)/%D%/skip.sh python3
+endif
+
+# Under a sanitizer a test stays one process: its report must not get lost
+# with a forked child. The libraries below us are not instrumented.
+AM_TESTS_ENVIRONMENT = \
+	CK_TAP_LOG_FILE_NAME=-; CK_VERBOSITY=silent; \
+	export CK_TAP_LOG_FILE_NAME CK_VERBOSITY; \
+	NIB_SRCDIR='$(abs_top_srcdir)'; NIB_BUILDDIR='$(abs_top_builddir)'; \
+	export NIB_SRCDIR NIB_BUILDDIR; \
+	NIB_SANITIZERS='$(NIB_SANITIZERS)'; export NIB_SANITIZERS; \
+	PYTHON='$(PYTHON)'; CC='$(CC)'; CLANG='$(CLANG)'; MANDOC='$(MANDOC)'; \
+	export PYTHON CC CLANG MANDOC; \
+	PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE; \
+	if test '$(NIB_SANITIZERS)' != no; then \
+	  CK_FORK=no; export CK_FORK; \
+	fi;
+
+.PHONY: analyze
+
+# Who touches what, checked by clang; see ARCHITECTURE.
+analyze:
+	@CLANG='$(CLANG)' $(SHELL) $(srcdir)/%D%/analyze.sh \
+	    $(DEFS) $(AM_CPPFLAGS) $(CPPFLAGS) -std=gnu11 -- \
+	    $(addprefix $(srcdir)/,$(filter %.c,$(libnib_sources)))

@@ -1,0 +1,1 @@
+# tools - nib-bench and nib. They link libnibcore for its frame module.
