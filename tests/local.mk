@@ -12,7 +12,12 @@ unit_tests =
 api_tests =
 
 # Scripts that read the source or the built library.
-style_tests =
+style_tests = \
+	%D%/style/layers.py \
+	%D%/style/source.py \
+	%D%/style/thread_tags.py \
+	%D%/style/exported_symbols.py \
+	%D%/style/man_pages.sh
 
 # Scripts (.sh, .py) that start the real programs, and what takes longer:
 # end-to-end, stress, models. --disable-e2e leaves them out.
@@ -36,6 +41,8 @@ TESTS += $(e2e_tests)
 endif
 
 EXTRA_DIST += $(style_tests) $(e2e_tests) \
+	%D%/style/tap.py \
+	%D%/style/public.py \
 	%D%/skip.sh \
 	%D%/analyze.sh
 
@@ -67,10 +74,14 @@ AM_TESTS_ENVIRONMENT = \
 	  CK_FORK=no; export CK_FORK; \
 	fi;
 
-.PHONY: analyze
+.PHONY: analyze lint-man
 
 # Who touches what, checked by clang; see ARCHITECTURE.
 analyze:
 	@CLANG='$(CLANG)' $(SHELL) $(srcdir)/%D%/analyze.sh \
 	    $(DEFS) $(AM_CPPFLAGS) $(CPPFLAGS) -std=gnu11 -- \
 	    $(addprefix $(srcdir)/,$(filter %.c,$(libnib_sources)))
+
+lint-man:
+	@MANDOC='$(MANDOC)' NIB_SRCDIR='$(srcdir)' \
+	    $(SHELL) $(srcdir)/%D%/style/man_pages.sh
