@@ -43,6 +43,7 @@ endif
 EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/style/tap.py \
 	%D%/style/public.py \
+	%D%/e2e/nibtest.py \
 	%D%/skip.sh \
 	%D%/analyze.sh
 

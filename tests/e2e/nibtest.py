@@ -262,7 +262,7 @@ class Server:
         """True until the program has ended."""
         return self._process.poll() is None
 
-    def signal(self, number):
+    def send_signal(self, number):
         """Sends a signal."""
         self._process.send_signal(number)
 
@@ -276,7 +276,7 @@ class Server:
 
     def stop(self, number=signal.SIGTERM, seconds=None):
         """Sends a signal and waits for the end; returns the exit status."""
-        self.signal(number)
+        self.send_signal(number)
         return self.wait(seconds)
 
     def kill(self):
