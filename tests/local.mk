@@ -45,7 +45,8 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/style/public.py \
 	%D%/e2e/nibtest.py \
 	%D%/skip.sh \
-	%D%/analyze.sh
+	%D%/analyze.sh \
+	%D%/installcheck.sh
 
 TEST_EXTENSIONS = .sh .py
 tap_driver = env AM_TAP_AWK='$(AWK)' $(SHELL) \
@@ -86,3 +87,8 @@ analyze:
 lint-man:
 	@MANDOC='$(MANDOC)' NIB_SRCDIR='$(srcdir)' \
 	    $(SHELL) $(srcdir)/%D%/style/man_pages.sh
+
+installcheck-local:
+	DESTDIR='$(DESTDIR)' LIBDIR='$(libdir)' BINDIR='$(bindir)' \
+	CC='$(CC)' CFLAGS='$(CFLAGS) $(NIB_CFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
+	NIB_SRCDIR='$(srcdir)' $(SHELL) $(srcdir)/%D%/installcheck.sh
