@@ -6,7 +6,7 @@ WIDTH = 100
 FILE_LINES = 700
 FUNCTION_LINES = 120
 
-# Not in any file: no bound, hidden state, or no way to report an error.
+# Not in what we ship: no bound, hidden state, or no way to report an error.
 BANNED = "strcpy strcat sprintf vsprintf gets strtok atoi atol atof rand " \
          "strncpy asctime ctime gmtime localtime tmpnam alloca".split()
 # Not in the library: it never prints, exits, sleeps or changes signals.
@@ -69,7 +69,7 @@ def rule(name, files, faults_of):
     tap.check(name, [fault for path in files for fault in faults_of(path)])
 
 
-rule("no banned function", everything, lambda p: calls(p, BANNED))
+rule("no banned function", ours, lambda p: calls(p, BANNED))
 rule("the library does not print, exit, sleep or touch signals", library,
      lambda p: calls(p, BANNED_IN_LIB))
 rule("memory through base/alloc",
