@@ -54,7 +54,8 @@ int nib__poller_add(struct nib__poller *p, struct nib__source *source, int fd,
 
 /*
  * Changes the bits; no system call if they are the same. Returns 0 or the
- * errno of epoll_ctl.
+ * errno of epoll_ctl: then nothing has changed, or, with EPOLLEXCLUSIVE
+ * before or after, the source is not registered any more.
  */
 int nib__poller_set(struct nib__poller *p, struct nib__source *source,
                     uint32_t events) NIB__OWNER_ONLY;
