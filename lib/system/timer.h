@@ -29,7 +29,8 @@ struct nib__timers {
     struct nib__timer_entry *heap;
     size_t count;
     size_t capacity;
-    size_t reserved; /* timers that may be armed at once */
+    size_t reserved;      /* timers that may be armed at once */
+    uint64_t earliest_ms; /* nothing is armed for less; 0 outside a run */
 };
 
 /* Milliseconds of CLOCK_MONOTONIC, plus what a test has added. [any] */
@@ -70,7 +71,8 @@ void nib__timer_disarm(struct nib__timers *t, struct nib__timer *timer)
 /*
  * Fires every timer that is due at now_ms, in order of their times; each is
  * disarmed before its `fire`, which may arm and disarm any. What is armed
- * meanwhile for now or earlier waits for the next call.
+ * meanwhile for now_ms or earlier is due at now_ms + 1, so that this returns
+ * whatever the timers do.
  */
 void nib__timers_run(struct nib__timers *t, uint64_t now_ms) NIB__OWNER_ONLY;
 
