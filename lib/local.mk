@@ -10,6 +10,7 @@ nodist_pkgconfig_DATA = %D%/nib.pc
 libnib_sources = \
 	%D%/base/alloc.c \
 	%D%/base/alloc.h \
+	%D%/base/annotate.c \
 	%D%/base/annotate.h \
 	%D%/base/digest.c \
 	%D%/base/digest.h \
@@ -24,7 +25,13 @@ libnib_sources = \
 	%D%/protocol/assembler.h \
 	%D%/protocol/frame.h \
 	%D%/protocol/handshake.h \
-	%D%/protocol/message.h
+	%D%/protocol/message.h \
+	%D%/system/poller.c \
+	%D%/system/poller.h \
+	%D%/system/timer.c \
+	%D%/system/timer.h \
+	%D%/system/transport.c \
+	%D%/system/transport.h
 
 noinst_LTLIBRARIES += libnibcore.la
 libnibcore_la_SOURCES = $(libnib_sources)
