@@ -44,7 +44,8 @@ static void count_request(size_t bytes)
     size_t seen = atomic_load(&largest);
 
     atomic_fetch_add(&requests, 1);
-    while (seen < bytes && !atomic_compare_exchange_weak(&largest, &seen, bytes)) {
+    while (seen < bytes &&
+           !atomic_compare_exchange_weak(&largest, &seen, bytes)) {
         /* `seen` is fresh: look again */
     }
 }

@@ -27,7 +27,8 @@ static uint32_t rotate_left(uint32_t x, unsigned bits)
 
 static uint32_t load_be32(const uint8_t *p)
 {
-    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+    return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 |
+           (uint32_t)p[2] << 8 | p[3];
 }
 
 static void store_be32(uint8_t *p, uint32_t x)

@@ -87,7 +87,8 @@ void nib__log(struct nib__log *log, int level, const char *fmt, ...)
 static bool passes(struct nib__log_limit *limit, uint64_t now_ms,
                    uint32_t *dropped)
 {
-    uint32_t period_ms = limit->period_ms ? limit->period_ms : NIB__LOG_PERIOD_MS;
+    uint32_t period_ms =
+        limit->period_ms ? limit->period_ms : NIB__LOG_PERIOD_MS;
     uint64_t until = atomic_load(&limit->quiet_until);
 
     if (now_ms >= until &&
@@ -110,7 +111,8 @@ void nib__log_limited(struct nib__log *log, struct nib__log_limit *limit,
     if (!wanted(log, level) || !passes(limit, now_ms, &dropped))
         return;
     if (dropped > 0)
-        snprintf(suffix, sizeof(suffix), " (%" PRIu32 " more like this)", dropped);
+        snprintf(suffix, sizeof(suffix), " (%" PRIu32 " more like this)",
+                 dropped);
     va_start(args, fmt);
     emit(log, level, suffix, fmt, args);
     va_end(args);

@@ -9,22 +9,22 @@
 
 #include <string.h>
 
-/* The key as it lies under data[0], four or eight bytes of it. */
-struct pattern {
-    uint8_t bytes[4];
-    uint32_t half;
-    uint64_t word;
-};
-
-static struct pattern pattern_at(const uint8_t key[4], unsigned phase)
+/*
+ * The four key bytes that lie under data[0..4) at this phase, in their order
+ * in memory. Put together in a register: a word read right after single
+ * bytes were written to it would wait for them.
+ */
+static uint32_t key_at(const uint8_t key[4], unsigned phase)
 {
-    struct pattern k;
+    unsigned bits = phase % 4 * 8;
+    uint32_t k;
 
-    for (unsigned i = 0; i < 4; i++)
-        k.bytes[i] = key[(phase + i) & 3];
-    memcpy(&k.half, k.bytes, sizeof(k.half));
-    k.word = (uint64_t)k.half << 32 | k.half;
-    return k;
+    memcpy(&k, key, sizeof(k));
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+    return k >> bits | k << (-bits % 32);
+#else
+    return k << bits | k >> (-bits % 32);
+#endif
 }
 
 static inline void xor_word(uint8_t *dst, const uint8_t *src, uint64_t key)
@@ -39,40 +39,44 @@ static inline void xor_word(uint8_t *dst, const uint8_t *src, uint64_t key)
 /*
  * dst[i] = src[i] ^ key for i below n; dst is src, or apart from it. Words
  * are loaded by memcpy, so no alignment is needed; each step takes a multiple
- * of four bytes, so the pattern need not turn.
+ * of four bytes, so the key stays as it is.
  */
 static inline void apply(uint8_t *dst, const uint8_t *src, size_t n,
-                         struct pattern k)
+                         uint32_t key)
 {
+    uint64_t key_twice = (uint64_t)key << 32 | key;
+    uint8_t key_bytes[4];
+
     for (; n >= 32; n -= 32, dst += 32, src += 32) {
-        xor_word(dst, src, k.word);
-        xor_word(dst + 8, src + 8, k.word);
-        xor_word(dst + 16, src + 16, k.word);
-        xor_word(dst + 24, src + 24, k.word);
+        xor_word(dst, src, key_twice);
+        xor_word(dst + 8, src + 8, key_twice);
+        xor_word(dst + 16, src + 16, key_twice);
+        xor_word(dst + 24, src + 24, key_twice);
     }
     for (; n >= 8; n -= 8, dst += 8, src += 8)
-        xor_word(dst, src, k.word);
+        xor_word(dst, src, key_twice);
     if (n >= 4) {
         uint32_t half;
 
         memcpy(&half, src, sizeof(half));
-        half ^= k.half;
+        half ^= key;
         memcpy(dst, &half, sizeof(half));
         dst += 4;
         src += 4;
         n -= 4;
     }
+    memcpy(key_bytes, &key, sizeof(key));
     for (size_t i = 0; i < n; i++)
-        dst[i] = src[i] ^ k.bytes[i];
+        dst[i] = src[i] ^ key_bytes[i];
 }
 
 void nib__mask(void *data, size_t n, const uint8_t key[4], unsigned phase)
 {
-    apply(data, data, n, pattern_at(key, phase));
+    apply(data, data, n, key_at(key, phase));
 }
 
 void nib__mask_copy(void *dst, const void *src, size_t n,
                     const uint8_t key[4], unsigned phase)
 {
-    apply(dst, src, n, pattern_at(key, phase));
+    apply(dst, src, n, key_at(key, phase));
 }
