@@ -5,7 +5,13 @@
 # See HACKING for the other kinds.
 
 # libcheck programs, linked to libnibcore: they may see hidden symbols.
-unit_tests =
+unit_tests = \
+	%D%/unit/test_alloc \
+	%D%/unit/test_digest \
+	%D%/unit/test_error \
+	%D%/unit/test_log \
+	%D%/unit/test_mask \
+	%D%/unit/test_utf8
 
 # libcheck programs, linked to the shared library: nib.h alone. Each needs
 # %C%_api_test_X_LDADD = $(api_ldadd).
@@ -43,6 +49,7 @@ endif
 EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/style/tap.py \
 	%D%/style/public.py \
+	%D%/unit/guard.h \
 	%D%/e2e/nibtest.py \
 	%D%/skip.sh \
 	%D%/analyze.sh \
