@@ -32,8 +32,11 @@ struct nib__record {
 struct nib__mailbox {
     _Atomic(struct nib__record *) head;
     int eventfd; /* nonblocking, never read: an edge is all it is for */
-    _Atomic uint64_t posts; /* statistics */
-    _Atomic uint64_t wakes; /* eventfd writes */
+    _Atomic uint64_t wakes; /* eventfd writes; statistics */
+    /* What the owner writes for each record must not take the line of `head`
+       from those who post. */
+    char apart[64];
+    _Atomic uint64_t posts; /* records taken or cancelled; statistics */
     /* The owner's own: taken, not yet run, in order. */
     struct nib__record *first NIB__OWNED;
     struct nib__record **last NIB__OWNED;
