@@ -31,7 +31,11 @@ libnib_sources = \
 	%D%/system/timer.c \
 	%D%/system/timer.h \
 	%D%/system/transport.c \
-	%D%/system/transport.h
+	%D%/system/transport.h \
+	%D%/threads/mailbox.c \
+	%D%/threads/mailbox.h \
+	%D%/threads/oneshot.c \
+	%D%/threads/oneshot.h
 
 noinst_LTLIBRARIES += libnibcore.la
 libnibcore_la_SOURCES = $(libnib_sources)
