@@ -28,6 +28,8 @@ libnib_sources = \
 	%D%/protocol/message.h \
 	%D%/system/poller.c \
 	%D%/system/poller.h \
+	%D%/system/socket.c \
+	%D%/system/socket.h \
 	%D%/system/timer.c \
 	%D%/system/timer.h \
 	%D%/system/transport.c \

@@ -46,13 +46,16 @@ int nib__socket_listen(const char *address, int backlog, int *fd, char *error,
                        size_t error_cap);
 
 /*
- * Is fd a unix socket bound to a path that was made by us? Then removes the
- * path; for the end of a server. Never an abstract or inherited one.
+ * Is fd a unix socket bound to a path that was made by us for this address?
+ * Then removes the path; for the end of a server, before fd is closed. Never
+ * an abstract or inherited one.
  */
 void nib__socket_unlink(const char *address, int fd);
 
 /*
- * Accepts one connection: nonblocking, close-on-exec, TCP_NODELAY.
+ * Accepts one connection: nonblocking, close-on-exec, and TCP_NODELAY, which
+ * it inherits from a listener of nib__socket_listen(). An IPv4 client of a
+ * dual-stack socket is AF_INET in *peer.
  *
  * Returns 0 with *fd and *peer, or a negative errno: -EAGAIN none is there;
  * -EMFILE, -ENFILE, -ENOBUFS, -ENOMEM no room; others are of that one
