@@ -23,8 +23,10 @@ libnib_sources = \
 	%D%/base/utf8.c \
 	%D%/base/utf8.h \
 	%D%/protocol/assembler.h \
+	%D%/protocol/frame.c \
 	%D%/protocol/frame.h \
 	%D%/protocol/handshake.h \
+	%D%/protocol/message.c \
 	%D%/protocol/message.h \
 	%D%/system/poller.c \
 	%D%/system/poller.h \
