@@ -22,6 +22,7 @@ libnib_sources = \
 	%D%/base/mask.h \
 	%D%/base/utf8.c \
 	%D%/base/utf8.h \
+	%D%/protocol/assembler.c \
 	%D%/protocol/assembler.h \
 	%D%/protocol/frame.c \
 	%D%/protocol/frame.h \

@@ -75,10 +75,11 @@ void nib__assembler_free(struct nib__assembler *a);
  * NIB__EVENT_MORE all that can be used is used; the rest is to be handed in
  * again, in front of further bytes.
  *
- * Memory for a message grows with the bytes that have come, never with the
- * length that a header claims; a length over the limit is an ERROR 1009 when
- * its header is read. Text is checked as it comes, also over fragments, and
- * fails at the first impossible byte.
+ * Memory for a message grows with the bytes that have come, not with the
+ * length that a header claims (but for frames up to 16 KiB); a length over
+ * the limit is an ERROR 1009 when its header is read. Text is checked as it
+ * comes, also over fragments, and fails at the first impossible byte. An
+ * ERROR drops the unfinished message, and says that all bytes were used.
  *
  * RFC 6455, 5.1 (masking), 5.4 (fragments), 5.5, 7.4, 8.1
  */
