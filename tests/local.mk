@@ -9,8 +9,10 @@ unit_tests = \
 	%D%/unit/test_alloc \
 	%D%/unit/test_digest \
 	%D%/unit/test_error \
+	%D%/unit/test_frame \
 	%D%/unit/test_log \
 	%D%/unit/test_mask \
+	%D%/unit/test_message \
 	%D%/unit/test_utf8
 
 # libcheck programs, linked to the shared library: nib.h alone. Each needs
