@@ -25,7 +25,6 @@ nib-bench and nib; otherwise they are taken from NIB_BUILDDIR, which
 """
 
 import ctypes
-import http.client
 import importlib
 import os
 import re
@@ -38,6 +37,7 @@ import sys
 import tempfile
 import time
 import traceback
+from http.client import HTTPConnection
 
 SANITIZERS = os.environ.get("NIB_SANITIZERS", "no")
 
@@ -75,8 +75,8 @@ def case(name):
 
 
 def need(module, package):
-    """Returns an imported module. If it is missing, the whole script is
-    skipped and the Debian package is named."""
+    """Returns an imported module. If it is missing, ends the script by
+    skip_all(), with the name of the Debian package."""
     try:
         return importlib.import_module(module)
     except ImportError:
@@ -84,7 +84,11 @@ def need(module, package):
 
 
 def skip_all(reason):
-    """Ends the script: all of it is skipped."""
+    """Ends the script, as something that it needs is missing: all of it is
+    skipped, or has failed if NIB_CHECK_ALL is set."""
+    if os.environ.get("NIB_CHECK_ALL"):
+        print("1..1\nnot ok 1 - " + reason, flush=True)
+        sys.exit(1)
     print("1..0 # SKIP " + reason, flush=True)
     sys.exit(0)
 
@@ -219,7 +223,7 @@ class Server:
         try:
             line = self._read_line(deadline())
             match = re.fullmatch(
-                r"listening on (http://(\[[^\]]+\]|[^/:]+):(\d+)/)\n", line)
+                r"listening on (http://(\[[^\]]+\]|[^/:]+):(\d+)/\S*)\n", line)
             if not match:
                 raise AssertionError("no listening line but %r; stderr: %s"
                                      % (line, self.errors()))
@@ -246,7 +250,7 @@ class Server:
 
     def ws(self, path="/"):
         """The WebSocket URL of a path."""
-        return "ws" + self.url[len("http"):].rstrip("/") + path
+        return "ws" + re.match(r"http(://[^/]+)", self.url).group(1) + path
 
     def errors(self):
         """What the program has written to stderr so far."""
@@ -329,9 +333,8 @@ def http(server, path="/", method="GET", headers=None, body=None):
 
 
 def http_connection(server):
-    """An http.client.HTTPConnection to a server, for several requests."""
-    return http.client.HTTPConnection(server.host, server.port,
-                                      timeout=PATIENCE)
+    """An HTTPConnection to a server, for several requests."""
+    return HTTPConnection(server.host, server.port, timeout=PATIENCE)
 
 
 def frame(opcode, payload=b"", fin=True, mask=b"\x12\x34\x56\x78", rsv=0):
