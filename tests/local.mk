@@ -82,7 +82,8 @@ AM_TESTS_ENVIRONMENT = \
 	export PYTHON CC CLANG MANDOC; \
 	PYTHONDONTWRITEBYTECODE=1; export PYTHONDONTWRITEBYTECODE; \
 	if test '$(NIB_SANITIZERS)' != no; then \
-	  CK_FORK=no; export CK_FORK; \
+	  CK_FORK=no; UBSAN_OPTIONS=print_stacktrace=1; \
+	  export CK_FORK UBSAN_OPTIONS; \
 	fi;
 
 .PHONY: analyze lint-man
@@ -98,6 +99,6 @@ lint-man:
 	    $(SHELL) $(srcdir)/%D%/style/man_pages.sh
 
 installcheck-local:
-	DESTDIR='$(DESTDIR)' LIBDIR='$(libdir)' BINDIR='$(bindir)' \
+	@DESTDIR='$(DESTDIR)' LIBDIR='$(libdir)' BINDIR='$(bindir)' \
 	CC='$(CC)' CFLAGS='$(CFLAGS) $(NIB_CFLAGS)' PKG_CONFIG='$(PKG_CONFIG)' \
 	NIB_SRCDIR='$(srcdir)' $(SHELL) $(srcdir)/%D%/installcheck.sh
