@@ -26,9 +26,14 @@ libnib_sources = \
 	%D%/protocol/assembler.h \
 	%D%/protocol/frame.c \
 	%D%/protocol/frame.h \
+	%D%/protocol/handshake.c \
 	%D%/protocol/handshake.h \
 	%D%/protocol/message.c \
 	%D%/protocol/message.h \
+	%D%/protocol/response.c \
+	%D%/protocol/response.h \
+	%D%/protocol/tokens.c \
+	%D%/protocol/tokens.h \
 	%D%/system/poller.c \
 	%D%/system/poller.h \
 	%D%/system/socket.c \

@@ -1,11 +1,12 @@
 /*
- * handshake - HTTP/1.1 heads: parsed, judged and answered.
+ * handshake - HTTP/1.1 heads: collected, parsed and judged.
  *
  * The only file that knows http-parser. A head is collected as it comes, in
- * any pieces, and parsed once it is whole; its strings are NUL-terminated in
- * place and live as long as the head. No I/O. http-parser lets bare LF, line
- * folding, HTTP/1.0 upgrades and bodies on upgrades pass; the checks here do
- * not (RFC 9112, 2.2, 5.2; RFC 6455, 4.2.1).
+ * any pieces, each line checked when its end has come, and parsed once it is
+ * whole; its strings are NUL-terminated in place and live as long as the
+ * head. No I/O. http-parser lets bare LF, line folding, HTTP/1.0 upgrades
+ * and bodies on upgrades pass; the checks here do not (RFC 9112, 2.2, 5.2;
+ * RFC 6455, 4.2.1). The answers are in response.h.
  */
 #ifndef NIB_PROTOCOL_HANDSHAKE_H
 #define NIB_PROTOCOL_HANDSHAKE_H
@@ -15,6 +16,8 @@
 #include <stdint.h>
 
 #include "nib.h"
+#include "protocol/response.h"
+#include "protocol/tokens.h"
 
 struct nib__head_line {
     const char *name;
@@ -25,13 +28,15 @@ struct nib__head {
     char *bytes;        /* what has come; one allocation that grows */
     size_t len;
     size_t capacity;
-    size_t scanned;     /* up to here no end of the head was found */
+    size_t line_start;  /* of the line that has not ended yet */
+    unsigned line_ends; /* lines that have ended, the request line included */
+    unsigned blanks;    /* empty lines before the request line */
     size_t limit_bytes; /* of the whole head: 431 */
     unsigned limit_lines;
-    struct nib__head_line *lines; /* when whole */
+    struct nib__head_line *lines; /* when whole, else NULL */
     unsigned line_count;
     const char *method;
-    const char *path;   /* as sent, without the query */
+    const char *path;   /* as sent, without the query; begins with '/' */
     const char *query;  /* "" if there is none */
     uint64_t content_length;
     bool chunked;       /* Transfer-Encoding was given */
@@ -62,18 +67,25 @@ void nib__head_free(struct nib__head *h);
 /*
  * Takes bytes from p[0..n) up to the end of the head, and says in *used how
  * many. Empty lines before a request line are skipped, at most 4 of them.
+ * Whatever the pieces are in which a head comes, the outcome is the same.
  *
  * Returns 1 when the head is whole and right; 0 when it needs more; -EPROTO
  * when it is to be refused with *why, after which it must not be fed again;
- * or -ENOMEM.
+ * or -ENOMEM, after which neither. Until it is whole, and when it is refused,
+ * the strings are "", or the head's if it came to that.
+ *
+ * A request line over limit_bytes / 2 is refused with 414, a head over
+ * limit_bytes or limit_lines with 431, as soon as it is known; an unknown
+ * method with 501, a version other than 1.0 and 1.1 with 505, anything that
+ * is no right HTTP with 400.
  *
  * When whole, h->upgrade says whether it is a WebSocket upgrade in every
  * respect; a request that means to be one but is not is refused: 405 if it is
  * not GET, 426 with Sec-WebSocket-Version: 13 for another version, 400 for a
- * missing or bad or repeated key, a missing Host, a body, or HTTP/1.0. A
- * request with key and version but without `Upgrade: websocket` and
- * `Connection: Upgrade` (a proxy took them away) is refused with 426, its
- * text saying just that.
+ * missing or bad or repeated key, a missing Host, a body, HTTP/1.0, or
+ * subprotocols that are no tokens. A request with key and version but without
+ * `Upgrade: websocket` and `Connection: Upgrade` (a proxy took them away) is
+ * refused with 426, its text saying just that.
  * Plain requests: a body is allowed only with Content-Length (chunked: 501);
  * the caller skips content_length bytes.
  */
@@ -102,54 +114,5 @@ bool nib__head_has_token(const struct nib__head *h, const char *name,
  */
 size_t nib__head_token(const struct nib__head *h, const char *name,
                        unsigned number, const char **token);
-
-/*
- * Does a comma-separated list of tokens hold nothing but tokens?
- */
-bool nib__token_list_valid(const char *list);
-
-/*
- * Is `token` (len bytes) among those of a comma-separated list? Compared
- * exactly, as subprotocols are (RFC 6455, 4.1).
- */
-bool nib__token_list_has(const char *list, const char *token, size_t len);
-
-/*
- * May the application send this header line? No CR, LF or other control
- * byte in it, the name a token, and not one of those that the server writes
- * itself: Connection, Upgrade, Content-Length, Transfer-Encoding,
- * Sec-WebSocket-*.
- */
-bool nib__header_valid(const struct nib_header *header);
-
-/*
- * Writes the 101 answer (RFC 6455, 4.2.2) with subprotocol (NULL for none)
- * and further lines, which must be valid.
- *
- * Returns the length of the whole text, as snprintf() does for cap bytes of
- * out (NULL with 0 to measure).
- */
-size_t nib__write_101(char *out, size_t cap, const char *key,
-                      const char *subprotocol,
-                      const struct nib_header *headers, size_t count);
-
-/*
- * Writes the head of another answer: status line, the lines given,
- * Content-Length (left out for 204 and 304), and `Connection: close` or
- * keep-alive as `keep` says; `extra` is "" or ready "Name: value\r\n" lines.
- * A Content-Type of text/plain; charset=utf-8 is added if there is a body and
- * the lines given name none.
- *
- * Returns as nib__write_101().
- */
-size_t nib__write_response(char *out, size_t cap, int status,
-                           const struct nib_header *headers, size_t count,
-                           const char *extra, uint64_t content_length,
-                           bool keep);
-
-/*
- * The standard phrase of a status; "" if it has none.
- */
-const char *nib__status_phrase(int status);
 
 #endif
