@@ -10,6 +10,7 @@ unit_tests = \
 	%D%/unit/test_digest \
 	%D%/unit/test_error \
 	%D%/unit/test_frame \
+	%D%/unit/test_handshake \
 	%D%/unit/test_log \
 	%D%/unit/test_mask \
 	%D%/unit/test_message \

@@ -23,8 +23,8 @@ enum {
 #define HOST "Host: example.org\r\n"
 #define ASK "Upgrade: websocket\r\nConnection: Upgrade\r\n"
 #define WITH_KEY "Sec-WebSocket-Key: " KEY "\r\n"
-#define VERSION "Sec-WebSocket-Version: 13\r\n"
-#define WS HOST ASK WITH_KEY VERSION
+#define VERSION13 "Sec-WebSocket-Version: 13\r\n"
+#define WS HOST ASK WITH_KEY VERSION13
 #define GET "GET / HTTP/1.1\r\n"
 #define END "\r\n"
 
@@ -55,7 +55,8 @@ static void describe(struct outcome *o, const struct nib__head *h,
                  h->keep_alive, h->http_1_0, h->upgrade,
                  h->upgrade ? h->key : "", h->line_count);
     for (unsigned i = 0; i < h->line_count && n < 3000; i++)
-        n += snprintf(o->text + n, sizeof(o->text) - (size_t)n, "|%.200s=%.200s",
+        n += snprintf(o->text + n, sizeof(o->text) - (size_t)n,
+                      "|%.200s=%.200s",
                       h->lines[i].name, h->lines[i].value);
 }
 
@@ -123,22 +124,22 @@ static const struct {
     {"GET /a?b?c HTTP/1.1\r\n" WS END, "GET|/a|b?c|0|0101|" KEY "|5 lines"},
     {"GET //a/../b HTTP/1.1\r\n" WS END,
      "GET|//a/../b||0|0101|" KEY "|5 lines"},
-    {GET HOST WITH_KEY VERSION "Upgrade: websocket\r\n"
+    {GET HOST WITH_KEY VERSION13 "Upgrade: websocket\r\n"
      "Connection: keep-alive, Upgrade\r\n" END,
      "GET|/||0|0101|" KEY "|5 lines"},
-    {GET HOST WITH_KEY VERSION "Upgrade: websocket\r\n"
+    {GET HOST WITH_KEY VERSION13 "Upgrade: websocket\r\n"
      "Connection: Upgrade,keep-alive\r\n" END,
      "GET|/||0|0101|" KEY "|5 lines"},
-    {GET HOST WITH_KEY VERSION "Upgrade: websocket\r\n"
+    {GET HOST WITH_KEY VERSION13 "Upgrade: websocket\r\n"
      "Connection: keep-alive\r\nConnection: Upgrade\r\n" END,
      "GET|/||0|0101|" KEY "|6 lines"},
-    {GET HOST WITH_KEY VERSION "upgrade:WebSocket\r\n"
+    {GET HOST WITH_KEY VERSION13 "upgrade:WebSocket\r\n"
      "CONNECTION:\t uPGRADE \t\r\n" END,
      "GET|/||0|0101|" KEY "|5 lines"},
-    {GET HOST WITH_KEY VERSION "Upgrade: h2c, websocket\r\n"
+    {GET HOST WITH_KEY VERSION13 "Upgrade: h2c, websocket\r\n"
      "Connection: ,, Upgrade ,\r\n" END,
      "GET|/||0|0101|" KEY "|5 lines"},
-    {GET HOST WITH_KEY VERSION "Upgrade: h2c\r\nUpgrade: WEBSOCKET\r\n"
+    {GET HOST WITH_KEY VERSION13 "Upgrade: h2c\r\nUpgrade: WEBSOCKET\r\n"
      "Connection: Upgrade, HTTP2-Settings\r\n" END,
      "GET|/||0|0101|" KEY "|6 lines"},
     {GET HOST ASK "sec-websocket-key:" KEY "\r\n"
@@ -158,9 +159,9 @@ static const struct {
      "GET|/|q/r|0|0101|" KEY "|5 lines"},
     {"GET HTTPS://h:1/x HTTP/1.1\r\n" WS END,
      "GET|/x||0|0101|" KEY "|5 lines"},
-    {GET "Host: [2001:db8::1%25eth0]:80\r\n" ASK WITH_KEY VERSION END,
+    {GET "Host: [2001:db8::1%25eth0]:80\r\n" ASK WITH_KEY VERSION13 END,
      "GET|/||0|0101|" KEY "|5 lines"},
-    {GET "Host:\r\n" ASK WITH_KEY VERSION END,
+    {GET "Host:\r\n" ASK WITH_KEY VERSION13 END,
      "GET|/||0|0101|" KEY "|5 lines"},
 
     /* plain requests */
@@ -196,7 +197,7 @@ static const struct {
      "GET|/||0|0100||3 lines"},
     {GET HOST "Upgrade: websocket\r\nConnection: Upgradex, Up grade\r\n" END,
      "GET|/||0|0100||3 lines"},
-    {GET HOST VERSION END, "GET|/||0|0100||2 lines"},
+    {GET HOST VERSION13 END, "GET|/||0|0100||2 lines"},
 };
 
 START_TEST(right_requests)
@@ -259,7 +260,7 @@ static const struct {
 } bad[] = {
     /* lines */
     {"GET / HTTP/1.1\n" WS END, "400 line that ends in a bare LF|"},
-    {GET "Host: x\n" ASK WITH_KEY VERSION END,
+    {GET "Host: x\n" ASK WITH_KEY VERSION13 END,
      "400 line that ends in a bare LF|"},
     {GET WS "\n", "400 line that ends in a bare LF|"},
     {GET WS "X: a\rb\r\n" END, "400 control byte in a header|"},
@@ -328,7 +329,7 @@ static const struct {
     {"GETX / HTTP/1.1\r\n" WS END, "501 unknown method|"},
 
     /* Host, body, repetition */
-    {GET ASK WITH_KEY VERSION END, "400 no Host header|"},
+    {GET ASK WITH_KEY VERSION13 END, "400 no Host header|"},
     {GET END, "400 no Host header|"},
     {GET HOST WS END, "400 Host given twice|"},
     {"GET / HTTP/1.0\r\n" HOST HOST END, "400 Host given twice|"},
@@ -372,24 +373,24 @@ static const struct {
      "426 WebSocket version is not 13|" V13},
     {GET HOST ASK WITH_KEY "Sec-WebSocket-Version:\r\n" END,
      "426 WebSocket version is not 13|" V13},
-    {GET WS VERSION END, "400 Sec-WebSocket-Version given twice|"},
+    {GET WS VERSION13 END, "400 Sec-WebSocket-Version given twice|"},
     {GET WS WITH_KEY END, "400 Sec-WebSocket-Key given twice|"},
-    {GET HOST ASK VERSION END, "400 no Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key:\r\n" END,
+    {GET HOST ASK VERSION13 END, "400 no Sec-WebSocket-Key|"},
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key:\r\n" END,
      "400 malformed Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ\r\n" END,
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ\r\n" END,
      "400 malformed Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZR==\r\n"
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZR==\r\n"
      END, "400 malformed Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=\r\n"
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=\r\n"
      END, "400 malformed Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZXh4\r\n"
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZXh4\r\n"
      END, "400 malformed Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25j\r\n" END,
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25j\r\n" END,
      "400 malformed Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key: dGhlIHNhbXB_ZSBub25jZQ==\r\n"
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key: dGhlIHNhbXB_ZSBub25jZQ==\r\n"
      END, "400 malformed Sec-WebSocket-Key|"},
-    {GET HOST ASK VERSION "Sec-WebSocket-Key: dGhlIHNhb XBsZSBub25jZQ==\r\n"
+    {GET HOST ASK VERSION13 "Sec-WebSocket-Key: dGhlIHNhb XBsZSBub25jZQ==\r\n"
      END, "400 malformed Sec-WebSocket-Key|"},
     {GET WS "Content-Length: 1\r\n" END, "400 WebSocket upgrade with a body|"},
     {GET WS "Transfer-Encoding: chunked\r\n" END,
@@ -398,14 +399,14 @@ static const struct {
      "400 malformed Sec-WebSocket-Protocol|"},
     {GET WS "Sec-WebSocket-Protocol: a\r\nSec-WebSocket-Protocol: b/c\r\n"
      END, "400 malformed Sec-WebSocket-Protocol|"},
-    {GET HOST WITH_KEY VERSION END, PROXY},
-    {GET HOST WITH_KEY VERSION "Upgrade: websocket\r\n" END, PROXY},
-    {GET HOST WITH_KEY VERSION "Connection: Upgrade\r\n" END, PROXY},
-    {GET HOST WITH_KEY VERSION "Upgrade: websocket\r\n"
+    {GET HOST WITH_KEY VERSION13 END, PROXY},
+    {GET HOST WITH_KEY VERSION13 "Upgrade: websocket\r\n" END, PROXY},
+    {GET HOST WITH_KEY VERSION13 "Connection: Upgrade\r\n" END, PROXY},
+    {GET HOST WITH_KEY VERSION13 "Upgrade: websocket\r\n"
      "Connection: xUpgrade\r\n" END, PROXY},
-    {GET HOST WITH_KEY VERSION "Upgrade: websocket\r\n"
+    {GET HOST WITH_KEY VERSION13 "Upgrade: websocket\r\n"
      "Connection: Upgradex, keep-alive\r\n" END, PROXY},
-    {GET HOST WITH_KEY VERSION "Upgrade: web socket\r\n"
+    {GET HOST WITH_KEY VERSION13 "Upgrade: web socket\r\n"
      "Connection: Upgrade\r\n" END, PROXY},
 };
 
