@@ -32,6 +32,15 @@ style_tests = \
 # end-to-end, stress, models. --disable-e2e leaves them out.
 e2e_tests =
 
+# Programs that explore a model, without libcheck; left out likewise.
+model_tests = \
+	%D%/model/mailbox_model
+%C%_model_mailbox_model_SOURCES = \
+	%D%/model/mailbox_model.c \
+	%D%/model/mailbox_steps.c \
+	%D%/model/mailbox_steps.h
+%C%_model_mailbox_model_LDADD =
+
 # Programs that tests start; built, not run.
 test_helpers =
 
@@ -46,7 +55,8 @@ TESTS += $(unit_tests) $(api_tests)
 endif
 TESTS += $(style_tests)
 if E2E_TESTS
-TESTS += $(e2e_tests)
+check_PROGRAMS += $(model_tests)
+TESTS += $(e2e_tests) $(model_tests)
 endif
 
 EXTRA_DIST += $(style_tests) $(e2e_tests) \

@@ -183,8 +183,8 @@ static int milliseconds(int64_t ns)
 
 static int wait_events(struct nib__poller *p, int64_t timeout_ns)
 {
-    if (timeout_ns > 0 && atomic_load_explicit(&have_nanoseconds,
-                                               memory_order_relaxed)) {
+    if (timeout_ns > 0 &&
+        atomic_load_explicit(&have_nanoseconds, memory_order_relaxed)) {
         struct timespec limit = {
             .tv_sec = timeout_ns / NS_A_S,
             .tv_nsec = timeout_ns % NS_A_S,
