@@ -7,13 +7,16 @@
 # libcheck programs, linked to libnibcore: they may see hidden symbols.
 unit_tests = \
 	%D%/unit/test_alloc \
+	%D%/unit/test_client_url \
 	%D%/unit/test_digest \
 	%D%/unit/test_error \
 	%D%/unit/test_frame \
 	%D%/unit/test_handshake \
+	%D%/unit/test_histogram \
 	%D%/unit/test_log \
 	%D%/unit/test_mask \
 	%D%/unit/test_message \
+	%D%/unit/test_units \
 	%D%/unit/test_utf8
 
 # libcheck programs, linked to the shared library: nib.h alone. Each needs
@@ -42,11 +45,22 @@ model_tests = \
 %C%_model_mailbox_model_LDADD =
 
 # Programs that tests start; built, not run.
-test_helpers =
+test_helpers = \
+	%D%/bench/epoll_echo
 
 LDADD = libnibcore.la $(CHECK_LIBS)
 api_ldadd = libnib.la $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS)
+
+# Those of the tools.
+tools_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tools
+tools_ldadd = libnibtools.la $(CHECK_LIBS)
+%C%_unit_test_client_url_CPPFLAGS = $(tools_cppflags)
+%C%_unit_test_client_url_LDADD = $(tools_ldadd)
+%C%_unit_test_histogram_CPPFLAGS = $(tools_cppflags)
+%C%_unit_test_histogram_LDADD = $(tools_ldadd)
+%C%_unit_test_units_CPPFLAGS = $(tools_cppflags)
+%C%_unit_test_units_LDADD = $(tools_ldadd)
 
 check_PROGRAMS += $(test_helpers)
 if HAVE_CHECK

@@ -1,1 +1,34 @@
 # tools - nib-bench and nib. They link libnibcore for its frame module.
+
+# What both share, and unit tests as well.
+noinst_LTLIBRARIES += libnibtools.la
+libnibtools_la_SOURCES = \
+	%D%/client.c \
+	%D%/client.h \
+	%D%/flow.c \
+	%D%/flow.h \
+	%D%/histogram.c \
+	%D%/histogram.h \
+	%D%/options.c \
+	%D%/options.h \
+	%D%/process.c \
+	%D%/process.h \
+	%D%/report.c \
+	%D%/report.h \
+	%D%/tally.c \
+	%D%/tally.h \
+	%D%/target.c \
+	%D%/target.h \
+	%D%/units.c \
+	%D%/units.h \
+	%D%/upgrade.c \
+	%D%/upgrade.h \
+	%D%/url.c \
+	%D%/url.h
+libnibtools_la_LIBADD = libnibcore.la -lm
+
+bin_PROGRAMS += nib
+
+nib_SOURCES = %D%/nib.c
+nib_LDADD = libnibtools.la
+
