@@ -16,7 +16,9 @@ unit_tests = \
 	%D%/unit/test_log \
 	%D%/unit/test_mask \
 	%D%/unit/test_message \
+	%D%/unit/test_tally \
 	%D%/unit/test_units \
+	%D%/unit/test_upgrade \
 	%D%/unit/test_utf8
 
 # libcheck programs, linked to the shared library: nib.h alone. Each needs
@@ -59,8 +61,12 @@ tools_ldadd = libnibtools.la $(CHECK_LIBS)
 %C%_unit_test_client_url_LDADD = $(tools_ldadd)
 %C%_unit_test_histogram_CPPFLAGS = $(tools_cppflags)
 %C%_unit_test_histogram_LDADD = $(tools_ldadd)
+%C%_unit_test_tally_CPPFLAGS = $(tools_cppflags)
+%C%_unit_test_tally_LDADD = $(tools_ldadd)
 %C%_unit_test_units_CPPFLAGS = $(tools_cppflags)
 %C%_unit_test_units_LDADD = $(tools_ldadd)
+%C%_unit_test_upgrade_CPPFLAGS = $(tools_cppflags)
+%C%_unit_test_upgrade_LDADD = $(tools_ldadd)
 
 check_PROGRAMS += $(test_helpers)
 if HAVE_CHECK
@@ -76,6 +82,7 @@ endif
 EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/style/tap.py \
 	%D%/style/public.py \
+	%D%/bench/figures.sh \
 	%D%/unit/guard.h \
 	%D%/e2e/nibtest.py \
 	%D%/skip.sh \
