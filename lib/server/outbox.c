@@ -203,7 +203,6 @@ struct nib__chunk *nib__chunk_share(struct nib__chunk_pool *pool,
         chunk->ref = from;
         chunk->ref_len = (uint32_t)part;
         chunk->msg = nib_message_ref(msg);
-        chunk->more = left > 0;
         from += part;
         opcode = NIB__CONTINUATION;
         *end = chunk;
@@ -416,7 +415,7 @@ size_t nib__outbox_frame_rest(const struct nib__outbox *o)
 
     if (chunk == NULL || chunk->off == 0)
         return 0;
-    if (chunk->ref != NULL)
+    if (chunk->ref != NULL || chunk->raw)
         return (size_t)chunk->len + chunk->ref_len - chunk->off;
     while (end < chunk->off)
         end += frame_at(chunk->bytes + end);
@@ -434,7 +433,7 @@ bool nib__outbox_mid_message(const struct nib__outbox *o)
     size_t at = 0;
     bool fin = true;
 
-    if (chunk == NULL)
+    if (chunk == NULL || chunk->raw)
         return false;
     if (chunk->off == 0)
         return (chunk->bytes[0] & 0x0f) == NIB__CONTINUATION;

@@ -42,7 +42,7 @@ struct nib__chunk {
     uint32_t len; /* own bytes in use */
     uint32_t capacity; /* of own bytes */
     uint32_t off; /* of own bytes and ref: already written */
-    bool more;    /* ends inside a message that the next chunk goes on with */
+    bool raw;     /* HTTP text, not frames */
     uint8_t bytes[];
 };
 
@@ -74,15 +74,24 @@ enum nib__op {
     NIB__OP_ABORT = 1 << 2,
     NIB__OP_READ = 1 << 3,  /* room in the inbox, or resumed */
     NIB__OP_PAUSE = 1 << 4,
+    NIB__OP_ROOM = 1 << 5,  /* a topic has room again */
 };
 
+struct nib__ending;
+
 struct nib__outbox {
-    struct nib__lock lock;
+    struct nib__lock lock; /* for all that follows */
     uint8_t ops;          /* enum nib__op bits for the record */
     bool posted;          /* the connection's record is in a mailbox */
     bool send_closed;     /* no more sends: closing or closed */
     bool blocked;         /* the owner waits for EPOLLOUT: no flush record */
     bool wants_room;      /* a send on the owner got -EAGAIN */
+    bool local;           /* once send_closed: this side began */
+    bool clean;           /* both Close frames were exchanged */
+    uint16_t close_code;  /* once send_closed: to be sent; 0: an empty Close */
+    uint16_t end_code;    /* for nib_close_info; 1006 unless a Close was */
+    uint32_t sent;        /* messages since the owner last counted */
+    struct nib__ending *ending; /* the Close with its reason, or NULL */
     struct nib__chunk *first;
     struct nib__chunk *last;
     size_t charged;       /* bytes queued */
@@ -90,6 +99,7 @@ struct nib__outbox {
     struct nib__waiter **waiters_end;
     uint64_t accepted;    /* bytes ever queued */
     uint64_t written;     /* bytes ever given back as written or dropped */
+    size_t dropped;       /* of those, dropped */
 };
 
 /* Addresses of the words of waiters to wake when the lock is released. */

@@ -170,10 +170,14 @@ static void loop(struct nib__reactor *r)
 
     r->now_ms = nib__clock_ms();
     while (r->turn(r)) {
-        int events = nib__poller_wait(&r->poller, sleep_ns(r, fan_ns));
+        int events;
 
+        atomic_store_explicit(&r->busy_since_ms, 0, memory_order_relaxed);
+        events = nib__poller_wait(&r->poller, sleep_ns(r, fan_ns));
         nib__mailbox_take(&r->mailbox);
         r->now_ms = nib__clock_ms();
+        atomic_store_explicit(&r->busy_since_ms, r->now_ms,
+                              memory_order_relaxed);
         nib__mailbox_run(&r->mailbox, RECORDS_PER_TURN);
         nib__poller_dispatch(&r->poller, events);
         nib__timers_run(&r->timers, r->now_ms);

@@ -58,9 +58,10 @@ struct nib__reactor {
     pthread_t thread;
     bool started;
 
-    /* For the watchdog: which callback runs since when; 0: none. [any] */
+    /* For the watchdog: which callback runs (NULL: none), and when this turn
+       began (0: it sleeps). [any] */
     _Atomic(const char *) callback;
-    _Atomic uint64_t callback_since_ms;
+    _Atomic uint64_t busy_since_ms;
 };
 
 /*
