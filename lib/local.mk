@@ -45,7 +45,42 @@ libnib_sources = \
 	%D%/threads/mailbox.c \
 	%D%/threads/mailbox.h \
 	%D%/threads/oneshot.c \
-	%D%/threads/oneshot.h
+	%D%/threads/oneshot.h \
+	%D%/threads/lock.h \
+	%D%/threads/reactor.c \
+	%D%/threads/reactor.h \
+	%D%/server/addresses.c \
+	%D%/server/addresses.h \
+	%D%/server/command.c \
+	%D%/server/command.h \
+	%D%/server/config.c \
+	%D%/server/config.h \
+	%D%/server/conn.c \
+	%D%/server/conn.h \
+	%D%/server/conn_end.c \
+	%D%/server/conn_read.c \
+	%D%/server/conn_write.c \
+	%D%/server/extra.c \
+	%D%/server/handle.c \
+	%D%/server/handlers.c \
+	%D%/server/handlers.h \
+	%D%/server/http.c \
+	%D%/server/http.h \
+	%D%/server/inbox.c \
+	%D%/server/inbox.h \
+	%D%/server/listener.c \
+	%D%/server/listener.h \
+	%D%/server/outbox.c \
+	%D%/server/outbox.h \
+	%D%/server/publish.c \
+	%D%/server/request.c \
+	%D%/server/request.h \
+	%D%/server/server.c \
+	%D%/server/server.h \
+	%D%/server/tail.c \
+	%D%/server/tail.h \
+	%D%/server/topic.c \
+	%D%/server/topic.h
 
 noinst_LTLIBRARIES += libnibcore.la
 libnibcore_la_SOURCES = $(libnib_sources)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/topic_log.h"
+#include "server/tail.h"
 
 /* The part of one reactor. */
 struct part {
@@ -67,27 +67,27 @@ static void part_done(struct part *part)
 }
 
 /* Appends to this reactor's log, if somebody is there to read it. */
-static void append(struct part *part, struct nib__log *log) NIB__OWNER_ONLY;
-static void append(struct part *part, struct nib__log *log)
+static void append(struct part *part, struct nib__tail *log) NIB__OWNER_ONLY;
+static void append(struct part *part, struct nib__tail *log)
 {
     struct nib__publish *p = part->publish;
     struct nib__shard *shard = part->shard;
 
-    nib__log_pin(log);
-    if (nib__log_append(log, p->msg, p->bytes) < 0) {
+    nib__tail_pin(log);
+    if (nib__tail_append(log, p->msg, p->bytes) < 0) {
         nib__topic_release(p->server, p->topic, shard->reactor.number,
                            p->bytes);
-        nib__log_lost(log);
+        nib__tail_lost(log);
     } else {
         atomic_fetch_add_explicit(&p->queued, log->count,
                                   memory_order_relaxed);
-        atomic_fetch_add_explicit(&p->closed, nib__log_close_slow(log),
+        atomic_fetch_add_explicit(&p->closed, nib__tail_close_slow(log),
                                   memory_order_relaxed);
-        nib__log_fan(log);
+        nib__tail_fan(log);
         if (p->from != NULL && p->from->shard == shard)
             nib__conn_soon(p->from);
     }
-    nib__log_unpin(log);
+    nib__tail_unpin(log);
 }
 
 static void part_run(struct nib__record *record) NIB__OWNER_ONLY;
@@ -96,7 +96,7 @@ static void part_run(struct nib__record *record)
     struct part *part = (struct part *)record;
     struct nib__publish *p = part->publish;
     unsigned number = part->shard->reactor.number;
-    struct nib__log *log = p->topic->shares[number].log;
+    struct nib__tail *log = p->topic->shares[number].log;
 
     NIB_ASSERT_OWNER(&part->shard->reactor);
     if (log != NULL)

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/topic_log.h"
+#include "server/tail.h"
 
 enum {
     BUCKETS = 1024,
@@ -154,7 +154,7 @@ static void member_leave(struct nib_conn *c, struct nib__member **place)
     struct nib__member *m = *place;
 
     *place = m->conn_next;
-    nib__log_leave(m);
+    nib__tail_leave(m);
     member_free(m, c->shard);
 }
 
@@ -164,18 +164,18 @@ static void subscribe_run(struct nib__record *record)
     struct nib__member *m = (struct nib__member *)record;
     struct nib_conn *c = m->conn;
     struct nib__member **place = member_place(c, m->topic);
-    struct nib__log *log = NULL;
+    struct nib__tail *log = NULL;
 
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
     if (c->phase == NIB__OPENED && *place == NULL) {
-        log = nib__log_get(m->topic, c->shard);
+        log = nib__tail_get(m->topic, c->shard);
         if (log == NULL)
             nib__conn_fail(c, 1011, "no memory", false);
     }
     if (log == NULL) {
         member_free(m, c->shard);
     } else {
-        nib__log_join(log, m);
+        nib__tail_join(log, m);
         *place = m;
         nib__cursors_settle(c, c->progress_ms != UINT64_MAX);
     }
@@ -313,7 +313,7 @@ int nib__cursors_pieces(struct nib_conn *c, struct iovec *pieces, int max,
     *all = true;
     for (struct nib__member *m = c->members; m != NULL; m = m->conn_next) {
         uint64_t pos = m->pos, limit = member_limit(m);
-        struct nib__segment *s = nib__log_at(m);
+        struct nib__segment *s = nib__tail_at(m);
 
         for (; pos < limit; s = s->next) {
             uint64_t end = nib__segment_end(s);
@@ -362,7 +362,7 @@ static bool inside(const struct nib__member *m, const struct nib__segment **s,
     unsigned low = 0, high;
     size_t off;
 
-    *s = nib__log_at(m);
+    *s = nib__tail_at(m);
     if (*s == NULL)
         return false;
     off = (size_t)(m->pos - (*s)->start);

@@ -1,8 +1,8 @@
 /*
- * topic_log - the parts of a topic, shared by topic.c, log.c and publish.c.
+ * tail - the parts of a topic, shared by topic.c, tail.c and publish.c.
  */
-#ifndef NIB_SERVER_TOPIC_LOG_H
-#define NIB_SERVER_TOPIC_LOG_H
+#ifndef NIB_SERVER_TAIL_H
+#define NIB_SERVER_TAIL_H
 
 #include "server/conn.h"
 #include "server/topic.h"
@@ -34,7 +34,7 @@ struct nib__member {
     struct nib__record record; /* carries it to the owner */
     struct nib_conn *conn;     /* referenced until it has arrived */
     struct nib__topic *topic;  /* referenced */
-    struct nib__log *log;
+    struct nib__tail *log;
     struct nib__member *conn_next; /* of the connection, in order */
     struct nib__member *next;
     struct nib__member **place;
@@ -44,8 +44,8 @@ struct nib__member {
     bool hung;      /* on a segment: blocked, or not caught up yet */
 };
 
-/* A topic on one reactor. */
-struct nib__log {
+/* The tail of a topic's log that one reactor keeps for its readers. */
+struct nib__tail {
     struct nib__topic *topic;
     struct nib__shard *shard;
     struct nib__segment *first;
@@ -62,19 +62,19 @@ struct nib__log {
     uint64_t round_head; /* where this round leads to */
     bool in_round;
     bool listed;       /* in the fan's list */
-    struct nib__log *next;
+    struct nib__tail *next;
 };
 
 struct nib__fan {
-    struct nib__log *first; /* logs with something to fan out */
-    struct nib__log **last;
+    struct nib__tail *first; /* logs with something to fan out */
+    struct nib__tail **last;
 };
 
 /* A topic's account with one reactor. */
 struct nib__share {
     unsigned members; /* counted up in the subscriber's call */
     size_t charged;   /* bytes published and not passed by all */
-    struct nib__log *log; /* the reactor's own */
+    struct nib__tail *log; /* the reactor's own */
 };
 
 struct nib__topic {
@@ -100,42 +100,42 @@ void nib__topic_unref(struct nib_server *srv, struct nib__topic *topic);
 /* Bytes of a topic's log on one reactor. */
 size_t nib__topic_limit(const struct nib_server *srv);
 
-/* ---- log.c ---- */
+/* ---- tail.c ---- */
 
 /* The shard's log of a topic, made if needed. NULL: no memory. */
-struct nib__log *nib__log_get(struct nib__topic *topic,
+struct nib__tail *nib__tail_get(struct nib__topic *topic,
                               struct nib__shard *shard) NIB__OWNER_ONLY;
 
 /* Appends a message of `bytes` on the wire. Returns 0 or -ENOMEM. */
-int nib__log_append(struct nib__log *log, const struct nib_message *msg,
+int nib__tail_append(struct nib__tail *log, const struct nib_message *msg,
                     size_t bytes) NIB__OWNER_ONLY;
 
 /* Closes those that are too slow for what was appended; their number. The
    log must be pinned. */
-unsigned nib__log_close_slow(struct nib__log *log) NIB__OWNER_ONLY;
+unsigned nib__tail_close_slow(struct nib__tail *log) NIB__OWNER_ONLY;
 
 /* There was no memory for a message: its readers are closed (1011), rather
    than left with a gap. The log must be pinned. */
-void nib__log_lost(struct nib__log *log) NIB__OWNER_ONLY;
+void nib__tail_lost(struct nib__tail *log) NIB__OWNER_ONLY;
 
 /* Lists the log for fan-out. */
-void nib__log_fan(struct nib__log *log) NIB__OWNER_ONLY;
+void nib__tail_fan(struct nib__tail *log) NIB__OWNER_ONLY;
 
 /* Puts a member at the log's head, as one that may be written to. */
-void nib__log_join(struct nib__log *log, struct nib__member *m)
+void nib__tail_join(struct nib__tail *log, struct nib__member *m)
     NIB__OWNER_ONLY;
 
 /* Takes a member out, for good; the log goes with the last, unless pinned. */
-void nib__log_leave(struct nib__member *m) NIB__OWNER_ONLY;
+void nib__tail_leave(struct nib__member *m) NIB__OWNER_ONLY;
 
 /* Keeps a log over calls that may end connections. */
-void nib__log_pin(struct nib__log *log) NIB__OWNER_ONLY;
+void nib__tail_pin(struct nib__tail *log) NIB__OWNER_ONLY;
 
 /* Ends that; the log may be gone. */
-void nib__log_unpin(struct nib__log *log) NIB__OWNER_ONLY;
+void nib__tail_unpin(struct nib__tail *log) NIB__OWNER_ONLY;
 
 /* The segment that holds a cursor's position; NULL: it is at the head. */
-struct nib__segment *nib__log_at(const struct nib__member *m)
+struct nib__segment *nib__tail_at(const struct nib__member *m)
     NIB__OWNER_ONLY;
 
 /* ---- publish.c ---- */

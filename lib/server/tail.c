@@ -1,5 +1,6 @@
 /*
- * log - a topic's messages on one reactor, and the rounds over its readers.
+ * tail - the end of a topic's log that one reactor keeps, and the rounds over
+ * its readers.
  *
  * Positions are counts of bytes since the log began. `released` is what every
  * cursor of the rotation has passed; segments behind it are freed, unless a
@@ -12,7 +13,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "server/topic_log.h"
+#include "server/tail.h"
 
 enum {
     SEGMENT_BYTES = 65536,
@@ -34,11 +35,11 @@ void nib__fan_free(struct nib__fan *fan)
     nib__free(fan);
 }
 
-struct nib__log *nib__log_get(struct nib__topic *topic,
+struct nib__tail *nib__tail_get(struct nib__topic *topic,
                               struct nib__shard *shard)
 {
     struct nib__share *share = &topic->shares[shard->reactor.number];
-    struct nib__log *log = share->log;
+    struct nib__tail *log = share->log;
 
     if (log != NULL)
         return log;
@@ -54,7 +55,7 @@ struct nib__log *nib__log_get(struct nib__topic *topic,
 
 /* ---- segments ---- */
 
-static void segment_free(struct nib__log *log, struct nib__segment *s)
+static void segment_free(struct nib__tail *log, struct nib__segment *s)
 {
     log->bytes -= s->capacity;
     atomic_fetch_sub_explicit(&log->shard->server->topic_total, s->capacity,
@@ -64,8 +65,8 @@ static void segment_free(struct nib__log *log, struct nib__segment *s)
 }
 
 /* Frees what nobody needs any more. */
-static void trim(struct nib__log *log) NIB__OWNER_ONLY;
-static void trim(struct nib__log *log)
+static void trim(struct nib__tail *log) NIB__OWNER_ONLY;
+static void trim(struct nib__tail *log)
 {
     while (log->first != NULL && log->first->hung == NULL &&
            nib__segment_end(log->first) <= log->released) {
@@ -81,9 +82,9 @@ static void trim(struct nib__log *log)
 }
 
 /* A segment with room for `bytes` at the end. NULL: no memory. */
-static struct nib__segment *grow(struct nib__log *log, size_t bytes)
+static struct nib__segment *grow(struct nib__tail *log, size_t bytes)
     NIB__OWNER_ONLY;
-static struct nib__segment *grow(struct nib__log *log, size_t bytes)
+static struct nib__segment *grow(struct nib__tail *log, size_t bytes)
 {
     struct nib_server *srv = log->shard->server;
     size_t limit = srv->config->limits.topic_total_bytes;
@@ -146,7 +147,7 @@ static void encode(uint8_t *to, const struct nib_message *msg,
     } while (left > 0);
 }
 
-int nib__log_append(struct nib__log *log, const struct nib_message *msg,
+int nib__tail_append(struct nib__tail *log, const struct nib_message *msg,
                     size_t bytes)
 {
     struct nib__segment *s = log->last;
@@ -163,9 +164,9 @@ int nib__log_append(struct nib__log *log, const struct nib_message *msg,
     return 0;
 }
 
-struct nib__segment *nib__log_at(const struct nib__member *m)
+struct nib__segment *nib__tail_at(const struct nib__member *m)
 {
-    struct nib__log *log = m->log;
+    struct nib__tail *log = m->log;
     struct nib__segment *s = log->first;
 
     if (m->pos >= log->head)
@@ -179,7 +180,7 @@ struct nib__segment *nib__log_at(const struct nib__member *m)
 
 /* ---- members ---- */
 
-static void rotation_add(struct nib__log *log, struct nib__member *m)
+static void rotation_add(struct nib__tail *log, struct nib__member *m)
 {
     m->hung = false;
     m->next = NULL;
@@ -189,7 +190,7 @@ static void rotation_add(struct nib__log *log, struct nib__member *m)
 }
 
 /* In front, to be visited in the round that is going on. */
-static void rotation_add_first(struct nib__log *log, struct nib__member *m)
+static void rotation_add_first(struct nib__tail *log, struct nib__member *m)
 {
     m->hung = false;
     m->next = log->rotation;
@@ -201,7 +202,7 @@ static void rotation_add_first(struct nib__log *log, struct nib__member *m)
     log->rotation = m;
 }
 
-static void unlink_member(struct nib__log *log, struct nib__member *m)
+static void unlink_member(struct nib__tail *log, struct nib__member *m)
 {
     *m->place = m->next;
     if (m->next != NULL)
@@ -211,11 +212,11 @@ static void unlink_member(struct nib__log *log, struct nib__member *m)
 }
 
 /* Hangs a member that is in no list on the segment where it stands. */
-static void hang(struct nib__log *log, struct nib__member *m)
+static void hang(struct nib__tail *log, struct nib__member *m)
     NIB__OWNER_ONLY;
-static void hang(struct nib__log *log, struct nib__member *m)
+static void hang(struct nib__tail *log, struct nib__member *m)
 {
-    struct nib__segment *s = nib__log_at(m);
+    struct nib__segment *s = nib__tail_at(m);
 
     /* At the head nothing has to be pinned yet. */
     if (s == NULL) {
@@ -230,7 +231,7 @@ static void hang(struct nib__log *log, struct nib__member *m)
     s->hung = m;
 }
 
-void nib__log_join(struct nib__log *log, struct nib__member *m)
+void nib__tail_join(struct nib__tail *log, struct nib__member *m)
 {
     m->log = log;
     m->pos = log->head;
@@ -240,8 +241,8 @@ void nib__log_join(struct nib__log *log, struct nib__member *m)
 }
 
 /* What everybody has passed is freed, and given back to publishers. */
-static void release_to(struct nib__log *log, uint64_t pos) NIB__OWNER_ONLY;
-static void release_to(struct nib__log *log, uint64_t pos)
+static void release_to(struct nib__tail *log, uint64_t pos) NIB__OWNER_ONLY;
+static void release_to(struct nib__tail *log, uint64_t pos)
 {
     size_t bytes = (size_t)(pos - log->released);
     struct nib__segment *s = log->hint == NULL ? log->first : log->hint;
@@ -257,13 +258,13 @@ static void release_to(struct nib__log *log, uint64_t pos)
 }
 
 /* A log without members: everything in it is passed. */
-static void log_free(struct nib__log *log) NIB__OWNER_ONLY;
-static void log_free(struct nib__log *log)
+static void log_free(struct nib__tail *log) NIB__OWNER_ONLY;
+static void log_free(struct nib__tail *log)
 {
     struct nib__fan *fan = log->shard->fan;
 
     if (log->listed) {
-        struct nib__log **place = &fan->first;
+        struct nib__tail **place = &fan->first;
 
         while (*place != log)
             place = &(*place)->next;
@@ -276,20 +277,20 @@ static void log_free(struct nib__log *log)
     nib__free(log);
 }
 
-void nib__log_pin(struct nib__log *log)
+void nib__tail_pin(struct nib__tail *log)
 {
     log->pins++;
 }
 
-void nib__log_unpin(struct nib__log *log)
+void nib__tail_unpin(struct nib__tail *log)
 {
     if (--log->pins == 0 && log->count == 0)
         log_free(log);
 }
 
-void nib__log_leave(struct nib__member *m)
+void nib__tail_leave(struct nib__member *m)
 {
-    struct nib__log *log = m->log;
+    struct nib__tail *log = m->log;
 
     unlink_member(log, m);
     if (--log->count == 0 && log->pins == 0)
@@ -299,7 +300,7 @@ void nib__log_leave(struct nib__member *m)
 }
 
 /* Must this member hang, after a write of its connection? */
-static bool must_hang(const struct nib__log *log, const struct nib__member *m,
+static bool must_hang(const struct nib__tail *log, const struct nib__member *m,
                       bool blocked)
 {
     if (m->pos == log->head)
@@ -309,9 +310,9 @@ static bool must_hang(const struct nib__log *log, const struct nib__member *m,
             m->pos < log->round_head);
 }
 
-static void settle(struct nib__log *log, struct nib__member *m, bool blocked)
+static void settle(struct nib__tail *log, struct nib__member *m, bool blocked)
     NIB__OWNER_ONLY;
-static void settle(struct nib__log *log, struct nib__member *m, bool blocked)
+static void settle(struct nib__tail *log, struct nib__member *m, bool blocked)
 {
     bool was_hung = m->hung;
 
@@ -327,7 +328,7 @@ static void settle(struct nib__log *log, struct nib__member *m, bool blocked)
     if (was_hung)
         trim(log);
     if (m->pos < log->head && !m->hung)
-        nib__log_fan(log);
+        nib__tail_fan(log);
 }
 
 void nib__cursors_settle(struct nib_conn *c, bool blocked)
@@ -339,7 +340,7 @@ void nib__cursors_settle(struct nib_conn *c, bool blocked)
 /* ---- slow subscribers ---- */
 
 /* Does the log need more than it may have, and is m at its tail? */
-static bool at_full_tail(const struct nib__log *log,
+static bool at_full_tail(const struct nib__tail *log,
                          const struct nib__segment *s)
 {
     return log->bytes > nib__topic_limit(log->shard->server) &&
@@ -350,9 +351,9 @@ static bool at_full_tail(const struct nib__log *log,
  * Blocked, and more than the outbox's bytes and more than one message
  * behind, or at the tail of a full log.
  */
-static bool too_slow(const struct nib__log *log, const struct nib__segment *s,
+static bool too_slow(const struct nib__tail *log, const struct nib__segment *s,
                      const struct nib__member *m) NIB__OWNER_ONLY;
-static bool too_slow(const struct nib__log *log, const struct nib__segment *s,
+static bool too_slow(const struct nib__tail *log, const struct nib__segment *s,
                      const struct nib__member *m)
 {
     const struct nib__segment *last = log->last;
@@ -369,7 +370,7 @@ static bool too_slow(const struct nib__log *log, const struct nib__segment *s,
     return m->pos < last_message;
 }
 
-unsigned nib__log_close_slow(struct nib__log *log)
+unsigned nib__tail_close_slow(struct nib__tail *log)
 {
     size_t limit = nib__limits(log->shard->server)->outbox_bytes;
     struct nib__segment *s = log->first;
@@ -395,7 +396,7 @@ unsigned nib__log_close_slow(struct nib__log *log)
 }
 
 /* The first member that is still to go on; NULL: none is. */
-static struct nib__member *any_member(const struct nib__log *log)
+static struct nib__member *any_member(const struct nib__tail *log)
 {
     struct nib__member *m = log->rotation;
 
@@ -410,7 +411,7 @@ static struct nib__member *any_member(const struct nib__log *log)
     return m;
 }
 
-void nib__log_lost(struct nib__log *log)
+void nib__tail_lost(struct nib__tail *log)
 {
     struct nib__member *m;
 
@@ -420,7 +421,7 @@ void nib__log_lost(struct nib__log *log)
 
 /* ---- rounds ---- */
 
-void nib__log_fan(struct nib__log *log)
+void nib__tail_fan(struct nib__tail *log)
 {
     struct nib__fan *fan = log->shard->fan;
 
@@ -432,7 +433,7 @@ void nib__log_fan(struct nib__log *log)
     fan->last = &log->next;
 }
 
-static void round_begin(struct nib__log *log)
+static void round_begin(struct nib__tail *log)
 {
     log->in_round = true;
     log->round++;
@@ -443,16 +444,16 @@ static void round_begin(struct nib__log *log)
  * Pacing, when it comes, waits after this for about the time that the round
  * took before the next one begins.
  */
-static void round_end(struct nib__log *log) NIB__OWNER_ONLY;
-static void round_end(struct nib__log *log)
+static void round_end(struct nib__tail *log) NIB__OWNER_ONLY;
+static void round_end(struct nib__tail *log)
 {
     log->in_round = false;
     release_to(log, log->round_head);
 }
 
 /* Visits the next member. Returns false if the round is over. */
-static bool visit(struct nib__log *log) NIB__OWNER_ONLY;
-static bool visit(struct nib__log *log)
+static bool visit(struct nib__tail *log) NIB__OWNER_ONLY;
+static bool visit(struct nib__tail *log)
 {
     struct nib__member *m = log->rotation;
     struct nib_conn *c;
@@ -474,9 +475,9 @@ static bool visit(struct nib__log *log)
 }
 
 /* Rounds of one log until it is done or the time is over. */
-static bool fan_log(struct nib__log *log, uint64_t until_ns, unsigned *visits)
+static bool fan_log(struct nib__tail *log, uint64_t until_ns, unsigned *visits)
     NIB__OWNER_ONLY;
-static bool fan_log(struct nib__log *log, uint64_t until_ns, unsigned *visits)
+static bool fan_log(struct nib__tail *log, uint64_t until_ns, unsigned *visits)
 {
     while (log->in_round || log->released < log->head) {
         if (!log->in_round)
@@ -490,9 +491,9 @@ static bool fan_log(struct nib__log *log, uint64_t until_ns, unsigned *visits)
 }
 
 /* Takes the first log off the list. */
-static struct nib__log *fan_pop(struct nib__fan *fan)
+static struct nib__tail *fan_pop(struct nib__fan *fan)
 {
-    struct nib__log *log = fan->first;
+    struct nib__tail *log = fan->first;
 
     fan->first = log->next;
     if (fan->first == NULL)
@@ -511,14 +512,14 @@ int64_t nib__fan_run(struct nib__shard *shard)
         return -1;
     until_ns = nib__clock_ns() + SLICE_NS;
     while (fan->first != NULL) {
-        struct nib__log *log = fan_pop(fan);
+        struct nib__tail *log = fan_pop(fan);
         bool done;
 
-        nib__log_pin(log);
+        nib__tail_pin(log);
         done = fan_log(log, until_ns, &visits);
         if (!done && log->count > 0)
-            nib__log_fan(log);
-        nib__log_unpin(log);
+            nib__tail_fan(log);
+        nib__tail_unpin(log);
         if (!done)
             return 0;
     }
