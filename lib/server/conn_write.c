@@ -273,25 +273,24 @@ static bool wrote(struct batch *b, struct nib_conn *c, size_t n, bool *more)
     NIB__OWNER_ONLY;
 static bool wrote(struct batch *b, struct nib_conn *c, size_t n, bool *more)
 {
-    struct nib__outbox *o = &c->out;
     struct nib__wakes wakes = {.count = 0};
     size_t limit = nib__conn_limits(c)->outbox_bytes;
-    bool blocked = n < b->bytes, room = false;
+    bool room = false;
     uint32_t sent;
 
-    nib__lock_take(&o->lock);
+    nib__lock_take(&c->out.lock);
     consume(b, c, n);
-    o->blocked = blocked;
-    if (o->waiters != NULL)
-        nib__outbox_serve(o, limit, &wakes);
-    if (o->wants_room && o->charged <= limit / 2) {
-        o->wants_room = false;
+    c->out.blocked = n < b->bytes;
+    if (c->out.waiters != NULL)
+        nib__outbox_serve(&c->out, limit, &wakes);
+    if (c->out.wants_room && c->out.charged <= limit / 2) {
+        c->out.wants_room = false;
         room = true;
     }
-    sent = o->sent;
-    o->sent = 0;
+    sent = c->out.sent;
+    c->out.sent = 0;
     *more = more_waits(c);
-    nib__lock_release(&o->lock);
+    nib__lock_release(&c->out.lock);
     nib__wakes_send(&wakes);
     count_write(c, n, sent);
     if (sent > 0)

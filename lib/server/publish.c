@@ -136,11 +136,11 @@ static bool fits(struct nib_server *srv, struct nib__topic *topic,
 }
 
 /* Charges and posts to every reactor that has members. */
-static void post_all(struct nib__publish *p) NIB__REQUIRES(p->topic->lock);
-static void post_all(struct nib__publish *p)
+static void post_all(struct nib__topic *topic, struct nib__publish *p)
+    NIB__REQUIRES(topic->lock);
+static void post_all(struct nib__topic *topic, struct nib__publish *p)
 {
     struct nib_server *srv = p->server;
-    struct nib__topic *topic = p->topic;
 
     for (unsigned i = 0; i < srv->shard_count; i++) {
         struct part *part = &p->parts[i];
@@ -185,7 +185,7 @@ static void serve(struct nib_server *srv, struct nib__topic *topic)
 {
     while (topic->waiters != NULL &&
            fits(srv, topic, topic->waiters->bytes)) {
-        post_all(topic->waiters);
+        post_all(topic, topic->waiters);
         tell_first(topic, 0);
     }
 }
@@ -291,7 +291,7 @@ static int enter(struct nib__publish *p, bool wait)
     if (nib__server_life(p->server) >= NIB__STOPPING) {
         result = -ECANCELED;
     } else if (topic->waiters == NULL && fits(p->server, topic, p->bytes)) {
-        post_all(p);
+        post_all(topic, p);
     } else if (!wait) {
         result = nib__on_reactor() ? want_room(topic, p->from) : -EAGAIN;
     } else {
