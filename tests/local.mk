@@ -7,16 +7,21 @@
 # libcheck programs, linked to libnibcore: they may see hidden symbols.
 unit_tests = \
 	%D%/unit/test_alloc \
+	%D%/unit/test_assembler \
+	%D%/unit/test_assembler_faults \
 	%D%/unit/test_client_url \
 	%D%/unit/test_digest \
 	%D%/unit/test_error \
 	%D%/unit/test_frame \
 	%D%/unit/test_handshake \
+	%D%/unit/test_handshake_limits \
 	%D%/unit/test_histogram \
 	%D%/unit/test_log \
 	%D%/unit/test_mask \
 	%D%/unit/test_message \
+	%D%/unit/test_response \
 	%D%/unit/test_tally \
+	%D%/unit/test_tokens \
 	%D%/unit/test_units \
 	%D%/unit/test_upgrade \
 	%D%/unit/test_utf8
@@ -84,6 +89,8 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/style/public.py \
 	%D%/bench/figures.sh \
 	%D%/unit/guard.h \
+	%D%/unit/heads.h \
+	%D%/unit/stream.h \
 	%D%/e2e/nibtest.py \
 	%D%/skip.sh \
 	%D%/analyze.sh \

@@ -233,8 +233,7 @@ static void begin_frame(struct nib__assembler *a, const struct nib__frame *f,
             event->type = NIB__EVENT_EMPTY;
         return;
     }
-    /* A key of zeros copies as it is: a server's frames have none. */
-    memset(a->key, 0, sizeof(a->key));
+    /* A client's key stays zeros, which change nothing. */
     if (f->masked)
         memcpy(a->key, f->key, sizeof(a->key));
     a->phase = 0;
