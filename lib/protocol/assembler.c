@@ -108,7 +108,7 @@ static void finish_message(struct nib__assembler *a, uint8_t *p,
     struct nib_message *msg = a->partial;
 
     if (a->opcode == NIB__TEXT && !nib__utf8_complete(&a->utf8)) {
-        fail(a, event, 1007, "text ends inside a character");
+        fail(a, event, 1007, "text is not UTF-8");
         return;
     }
     if (!msg && a->own) {

@@ -165,14 +165,15 @@ START_TEST(text_that_ends_too_early)
         size_t n = strlen(cut[i]);
         struct stream s = {0};
 
+        frame(&s, 0x81, cut[i], n);
+        check_and_release(&s, "error-1007(text is not UTF-8) ");
         frame(&s, 0x01, cut[i], n);
         frame(&s, 0x80, "", 0);
-        check_and_release(&s, "error-1007(text ends inside a character) ");
+        check_and_release(&s, "error-1007(text is not UTF-8) ");
         if (n > 1) {
             frame(&s, 0x01, cut[i], n - 1);
             frame(&s, 0x80, cut[i] + n - 1, 1);
-            check_and_release(&s,
-                              "error-1007(text ends inside a character) ");
+            check_and_release(&s, "error-1007(text is not UTF-8) ");
         }
         /* A control frame between does not end it. */
         frame(&s, 0x01, "\xc3", 1);
