@@ -40,7 +40,8 @@ style_tests = \
 
 # Scripts (.sh, .py) that start the real programs, and what takes longer:
 # end-to-end, stress, models. --disable-e2e leaves them out.
-e2e_tests =
+e2e_tests = \
+	%D%/e2e/console.py
 
 # Programs that explore a model, without libcheck; left out likewise.
 model_tests = \
