@@ -27,8 +27,22 @@ libnibtools_la_SOURCES = \
 	%D%/url.h
 libnibtools_la_LIBADD = libnibcore.la -lm
 
-bin_PROGRAMS += nib
+bin_PROGRAMS += nib nib-bench
 
 nib_SOURCES = %D%/nib.c
 nib_LDADD = libnibtools.la
 
+
+nib_bench_SOURCES = \
+	%D%/bench.c \
+	%D%/bench.h \
+	%D%/bench_broadcast.c \
+	%D%/bench_cycle.c \
+	%D%/bench_echo.c \
+	%D%/bench_idle.c \
+	%D%/bench_main.c \
+	%D%/bench_serve.c \
+	%D%/bench_stream.c \
+	%D%/serve_paths.c \
+	%D%/serve_paths.h
+nib_bench_LDADD = libnibtools.la
