@@ -22,6 +22,7 @@ struct send {
     size_t bytes;            /* on the wire */
     unsigned kind;
     unsigned flags;
+    uint64_t due_ns;          /* when a waiting send gives up */
     struct nib__chunk *chunk; /* made outside the lock */
 };
 
@@ -126,7 +127,6 @@ static int wait_append(struct send *s)
     struct nib_conn *c = s->conn;
     struct nib__outbox *o = &c->out;
     struct nib__waiter w = {.bytes = s->bytes};
-    uint64_t due_ns = send_due_ns(c);
     bool post;
     int err;
 
@@ -145,7 +145,7 @@ static int wait_append(struct send *s)
     nib__outbox_wait(o, &w);
     nib__lock_release(&o->lock);
     while (atomic_load_explicit(&w.word, memory_order_acquire) == 0)
-        if (nib__futex_wait(&w.word, 0, due_ns) == -ETIMEDOUT)
+        if (nib__futex_wait(&w.word, 0, s->due_ns) == -ETIMEDOUT)
             break;
     err = leave_line(s, &w);
     s->chunk = w.chunks;
@@ -169,8 +169,11 @@ static int send_now(struct send *s)
         nib__conn_post(c);
     else if (err == 0 && here)
         flush_here(c);
-    while (err == -EAGAIN && !(s->flags & NIB_NOWAIT) && !nib__on_reactor())
-        err = wait_append(s);
+    if (err == -EAGAIN && !(s->flags & NIB_NOWAIT) && !nib__on_reactor()) {
+        s->due_ns = send_due_ns(c);
+        while (err == -EAGAIN)
+            err = wait_append(s);
+    }
     nib__chunks_free(&c->shard->pool, s->chunk);
     return err;
 }
