@@ -33,6 +33,7 @@ api_tests =
 # Scripts that read the source or the built library.
 style_tests = \
 	%D%/style/layers.py \
+	%D%/style/listed.py \
 	%D%/style/source.py \
 	%D%/style/thread_tags.py \
 	%D%/style/exported_symbols.py \
