@@ -199,9 +199,10 @@ START_TEST(appending_is_linear)
 
     start_watch();
     msg = nib__message_alloc(NIB_BINARY, 0);
+    /* An assertion writes a mark to libcheck's file: none for each byte. */
     for (size_t i = 0; i < total; i++) {
-        ck_assert_int_eq(nib__message_reserve(&msg, i + 1), 0);
-        ck_assert_uint_ge(msg->capacity, i + 1);
+        if (nib__message_reserve(&msg, i + 1) != 0 || msg->capacity < i + 1)
+            ck_abort_msg("no room for byte %zu", i);
         msg->data[i] = (uint8_t)(i * 7);
     }
     requests = nib__alloc_count();
@@ -213,8 +214,10 @@ START_TEST(appending_is_linear)
     nib__message_finish(msg, total);
     ck_assert_uint_eq(msg->len, total);
     ck_assert_uint_eq(msg->header, 10);
-    for (size_t i = 0; i < total; i++)
-        ck_assert_uint_eq(msg->data[i], (uint8_t)(i * 7));
+    for (size_t i = 0; i < total; i++) {
+        if (msg->data[i] != (uint8_t)(i * 7))
+            ck_abort_msg("byte %zu is %u", i, msg->data[i]);
+    }
     nib__message_finish(msg, 65535);
     check_frame(msg, NIB_BINARY, msg->data, 65535);
     nib__message_finish(msg, 125);
