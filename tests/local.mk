@@ -10,6 +10,8 @@ unit_tests = \
 	%D%/unit/test_assembler \
 	%D%/unit/test_assembler_faults \
 	%D%/unit/test_client_url \
+	%D%/unit/test_daemon_address \
+	%D%/unit/test_daemon_settings \
 	%D%/unit/test_digest \
 	%D%/unit/test_error \
 	%D%/unit/test_frame \
@@ -42,7 +44,9 @@ style_tests = \
 # Scripts (.sh, .py) that start the real programs, and what takes longer:
 # end-to-end, stress, models. --disable-e2e leaves them out.
 e2e_tests = \
-	%D%/e2e/console.py
+	%D%/e2e/console.py \
+	%D%/e2e/test_browser.py \
+	%D%/e2e/test_nibd.py
 
 # Programs that explore a model, without libcheck; left out likewise.
 model_tests = \
@@ -75,6 +79,14 @@ tools_ldadd = libnibtools.la $(CHECK_LIBS)
 %C%_unit_test_upgrade_CPPFLAGS = $(tools_cppflags)
 %C%_unit_test_upgrade_LDADD = $(tools_ldadd)
 
+# Those of the daemon.
+%C%_unit_test_daemon_address_SOURCES = \
+	%D%/unit/test_daemon_address.c daemon/address.c
+%C%_unit_test_daemon_address_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+%C%_unit_test_daemon_settings_SOURCES = \
+	%D%/unit/test_daemon_settings.c $(nibd_settings_sources)
+%C%_unit_test_daemon_settings_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
+
 check_PROGRAMS += $(test_helpers)
 if HAVE_CHECK
 check_PROGRAMS += $(unit_tests) $(api_tests)
@@ -93,7 +105,12 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/unit/guard.h \
 	%D%/unit/heads.h \
 	%D%/unit/stream.h \
+	%D%/e2e/.npmrc \
+	%D%/e2e/browser.js \
 	%D%/e2e/nibtest.py \
+	%D%/e2e/package.json \
+	%D%/e2e/package-lock.json \
+	%D%/e2e/ws_echo.js \
 	%D%/skip.sh \
 	%D%/analyze.sh \
 	%D%/installcheck.sh
