@@ -19,11 +19,18 @@ unit_tests = \
 	%D%/unit/test_handshake_limits \
 	%D%/unit/test_histogram \
 	%D%/unit/test_log \
+	%D%/unit/test_mailbox \
 	%D%/unit/test_mask \
 	%D%/unit/test_message \
+	%D%/unit/test_oneshot \
+	%D%/unit/test_poller \
 	%D%/unit/test_response \
+	%D%/unit/test_socket \
+	%D%/unit/test_socket_local \
 	%D%/unit/test_tally \
+	%D%/unit/test_timer \
 	%D%/unit/test_tokens \
+	%D%/unit/test_transport \
 	%D%/unit/test_units \
 	%D%/unit/test_upgrade \
 	%D%/unit/test_utf8
@@ -102,8 +109,11 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/style/tap.py \
 	%D%/style/public.py \
 	%D%/bench/figures.sh \
+	%D%/unit/deny.h \
 	%D%/unit/guard.h \
 	%D%/unit/heads.h \
+	%D%/unit/sanitized.h \
+	%D%/unit/sockets.h \
 	%D%/unit/stream.h \
 	%D%/e2e/.npmrc \
 	%D%/e2e/browser.js \
