@@ -282,9 +282,7 @@ static void do_ops(struct nib_conn *c, uint8_t ops)
         nib__conn_watch(c);
     }
     if (ops & NIB__OP_READ) {
-        c->no_room = false;
-        if (!(ops & NIB__OP_PAUSE))
-            c->paused = false;
+        c->no_room = c->paused = false;
         nib__conn_resume_reading(c);
     }
     if (ops & NIB__OP_ROOM && c->phase == NIB__OPENED &&
@@ -340,7 +338,7 @@ static void record_run(struct nib__record *record)
     struct nib_conn *c = conn_of_record(record);
 
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
-    c->todo |= take_ops(c);
+    c->todo = nib__ops_merge(c->todo, take_ops(c));
     nib__conn_soon(c);
     nib_conn_unref(c);
 }
@@ -360,11 +358,16 @@ void nib__conn_post(struct nib_conn *c)
         record_cancel(&c->record);
 }
 
-/* On the owner nothing is posted: the task does it later in this turn. */
+/*
+ * On the owner nothing is posted: the task does it later in this turn. But a
+ * pause holds at once, so that no message follows it in the same read.
+ */
 static void ask_here(struct nib_conn *c, uint8_t ops) NIB__NO_ANALYSIS
 {
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
-    c->todo |= ops;
+    c->todo = nib__ops_merge(c->todo, ops);
+    if (ops & NIB__OP_PAUSE)
+        c->paused = true;
     nib__conn_soon(c);
 }
 

@@ -79,6 +79,7 @@ static void drop_waiting(struct nib_conn *c)
     c->out.dropped += nib__outbox_drop(&c->out, &c->shard->pool);
     nib__lock_release(&c->out.lock);
     nib__cursors_drop(c);
+    nib__conn_deadline(c, nib__conn_limits(c)->close_timeout_ms);
 }
 
 /* OPENED to CLOSING. */

@@ -57,7 +57,9 @@ static void got_message(struct nib_conn *c, struct nib__event *event)
 
     nib__count(&c->shard->counters.messages_in, 1);
     c->active_ms = nib__conn_reactor(c)->now_ms;
-    if (c->phase != NIB__OPENED) {
+    /* Nothing is delivered after a callback has closed, either. */
+    if (c->phase != NIB__OPENED ||
+        c->todo & (NIB__OP_CLOSE | NIB__OP_ABORT)) {
         nib_message_unref(msg);
         return;
     }
@@ -270,6 +272,10 @@ void nib__conn_resume_reading(struct nib_conn *c)
     }
     if (c->phase == NIB__ENDED_CONN)
         return;
+    /* The pong that is waited for may be among what was not read. */
+    if (c->pong_due_ms != UINT64_MAX)
+        c->pong_due_ms = nib__conn_reactor(c)->now_ms +
+                         nib__conn_limits(c)->ping_wait_ms;
     nib__conn_watch(c);
     nib__conn_arm(c);
 }

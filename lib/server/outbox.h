@@ -192,6 +192,14 @@ void nib__outbox_refuse(struct nib__outbox *o, int result,
 /* Wakes whom serve and refuse have served; after the lock is released. */
 void nib__wakes_send(struct nib__wakes *wakes);
 
+/* Adds later ops to earlier ones; of pause and read, the later one holds. */
+static inline uint8_t nib__ops_merge(uint8_t ops, uint8_t later)
+{
+    if (later & (NIB__OP_PAUSE | NIB__OP_READ))
+        ops &= (uint8_t)~(NIB__OP_PAUSE | NIB__OP_READ);
+    return ops | later;
+}
+
 /*
  * Adds ops for the connection's record. Returns true if the caller has to
  * post it, which it does after the lock is released.
@@ -202,7 +210,7 @@ static inline bool nib__outbox_ask(struct nib__outbox *o, uint8_t ops)
 {
     bool post = !o->posted;
 
-    o->ops |= ops;
+    o->ops = nib__ops_merge(o->ops, ops);
     o->posted = true;
     return post;
 }
