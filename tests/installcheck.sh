@@ -49,7 +49,7 @@ done
 
 # Starts a program, waits for its address, sends a line and expects it back.
 run_echo() {
-    "$work/$1" 127.0.0.1:0 >"$work/out" 2>&1 &
+    "$work/$1" tcp:127.0.0.1:0 >"$work/out" 2>&1 &
     server=$!
     tries=0
     until grep -q '^listening on ' "$work/out"; do

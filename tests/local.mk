@@ -46,6 +46,7 @@ style_tests = \
 	%D%/style/source.py \
 	%D%/style/thread_tags.py \
 	%D%/style/exported_symbols.py \
+	%D%/style/man_functions.py \
 	%D%/style/man_pages.sh
 
 # Scripts (.sh, .py) that start the real programs, and what takes longer:
@@ -53,6 +54,8 @@ style_tests = \
 e2e_tests = \
 	%D%/e2e/console.py \
 	%D%/e2e/test_browser.py \
+	%D%/e2e/test_examples.py \
+	%D%/e2e/test_man_options.py \
 	%D%/e2e/test_nibd.py
 
 # Programs that explore a model, without libcheck; left out likewise.
@@ -67,6 +70,24 @@ model_tests = \
 # Programs that tests start; built, not run.
 test_helpers = \
 	%D%/bench/epoll_echo
+
+# Small programs that the man pages show: nib.h and the shared library alone.
+# e2e/test_examples.py talks to them, installcheck builds them once more.
+examples = \
+	%D%/examples/callbacks \
+	%D%/examples/echo_blocking \
+	%D%/examples/http \
+	%D%/examples/own_threads \
+	%D%/examples/reject \
+	%D%/examples/threads \
+	%D%/examples/topic
+%C%_examples_callbacks_LDADD = libnib.la
+%C%_examples_echo_blocking_LDADD = libnib.la
+%C%_examples_http_LDADD = libnib.la
+%C%_examples_own_threads_LDADD = libnib.la
+%C%_examples_reject_LDADD = libnib.la
+%C%_examples_threads_LDADD = libnib.la
+%C%_examples_topic_LDADD = libnib.la
 
 LDADD = libnibcore.la $(CHECK_LIBS)
 api_ldadd = libnib.la $(CHECK_LIBS)
@@ -94,7 +115,7 @@ tools_ldadd = libnibtools.la $(CHECK_LIBS)
 	%D%/unit/test_daemon_settings.c $(nibd_settings_sources)
 %C%_unit_test_daemon_settings_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 
-check_PROGRAMS += $(test_helpers)
+check_PROGRAMS += $(test_helpers) $(examples)
 if HAVE_CHECK
 check_PROGRAMS += $(unit_tests) $(api_tests)
 TESTS += $(unit_tests) $(api_tests)
