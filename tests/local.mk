@@ -67,6 +67,17 @@ model_tests = \
 	%D%/model/mailbox_steps.h
 %C%_model_mailbox_model_LDADD =
 
+# Programs that hurry: many threads, many connections, every moment to fail
+# at. Short in "make check", long in "make check-stress".
+stress_tests = \
+	%D%/stress/test_senders
+stress_rig = \
+	%D%/stress/rig.c \
+	%D%/stress/rig.h
+stress_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/stress
+%C%_stress_test_senders_SOURCES = %D%/stress/test_senders.c $(stress_rig)
+%C%_stress_test_senders_CPPFLAGS = $(stress_cppflags)
+
 # Programs that tests start; built, not run.
 test_helpers = \
 	%D%/bench/epoll_echo
@@ -124,6 +135,10 @@ TESTS += $(style_tests)
 if E2E_TESTS
 check_PROGRAMS += $(model_tests)
 TESTS += $(e2e_tests) $(model_tests)
+if HAVE_CHECK
+check_PROGRAMS += $(stress_tests)
+TESTS += $(stress_tests)
+endif
 endif
 
 EXTRA_DIST += $(style_tests) $(e2e_tests) \
@@ -175,7 +190,11 @@ AM_TESTS_ENVIRONMENT = \
 	  export CK_FORK UBSAN_OPTIONS; \
 	fi;
 
-.PHONY: analyze lint-man
+.PHONY: analyze lint-man check-stress
+
+check-stress:
+	NIB_STRESS=1 $(MAKE) $(AM_MAKEFLAGS) check \
+	    TESTS='$(stress_tests)'
 
 # Who touches what, checked by clang; see ARCHITECTURE.
 analyze:
