@@ -223,7 +223,7 @@ int nib_config_set_ping(struct nib_config *cfg, unsigned interval_ms,
 {
     int err = check(cfg, "ping interval_ms", interval_ms, 0, 24 * HOUR_MS);
 
-    if (err == 0)
+    if (err == 0 && interval_ms != 0)
         err = check(cfg, "ping wait_ms", wait_ms, 1, 24 * HOUR_MS);
     if (err < 0)
         return err;
