@@ -189,7 +189,7 @@ START_TEST(stop_before_anything)
         for (unsigned k = 0; k < i % 5; k++)
             if (rig_connect(&peers[k], rig_port(srv), 0) && k % 2 == 0)
                 rig_write(&peers[k], "GET / HT", 8);
-        rig_stop(srv, i % 2 * 1000);
+        rig_stop(srv, i % 2 * 50);
         for (unsigned k = 0; k < i % 5; k++)
             rig_close(&peers[k], false);
     }
