@@ -53,9 +53,10 @@ static enum tally_result feed(size_t step, unsigned *controls)
         result = tally_feed(&tally, stream + start, end - start, &used, &frame,
                             &payload);
         start += used;
-        ck_assert_uint_le(start, end);
-        if (result == TALLY_MORE)
-            ck_assert_uint_le(end - start, TALLY_HELD_MAX);
+        /* No assertion for each byte: libcheck notes each in a file. */
+        if (start > end ||
+            (result == TALLY_MORE && end - start > TALLY_HELD_MAX))
+            ck_abort_msg("took %zu of %zu bytes", start, end);
         *controls += result == TALLY_CONTROL;
     }
     if (result == TALLY_MORE)
