@@ -71,7 +71,8 @@ model_tests = \
 # at. Short in "make check", long in "make check-stress".
 stress_tests = \
 	%D%/stress/test_lives \
-	%D%/stress/test_senders
+	%D%/stress/test_senders \
+	%D%/stress/test_topics
 stress_rig = \
 	%D%/stress/rig.c \
 	%D%/stress/rig.h
@@ -80,6 +81,8 @@ stress_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/stress
 %C%_stress_test_lives_CPPFLAGS = $(stress_cppflags)
 %C%_stress_test_senders_SOURCES = %D%/stress/test_senders.c $(stress_rig)
 %C%_stress_test_senders_CPPFLAGS = $(stress_cppflags)
+%C%_stress_test_topics_SOURCES = %D%/stress/test_topics.c $(stress_rig)
+%C%_stress_test_topics_CPPFLAGS = $(stress_cppflags)
 
 # Programs that tests start; built, not run.
 test_helpers = \

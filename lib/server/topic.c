@@ -333,26 +333,6 @@ int nib__cursors_pieces(struct nib_conn *c, struct iovec *pieces, int max,
     return n;
 }
 
-void nib__cursors_consume(struct nib_conn *c, size_t n)
-{
-    struct nib__member **place = &c->members;
-
-    while (*place != NULL) {
-        struct nib__member *m = *place;
-        uint64_t left = member_limit(m) - m->pos;
-        size_t part = left < n ? (size_t)left : n;
-
-        m->pos += part;
-        n -= part;
-        if (m->pos >= m->end)
-            member_leave(c, place);
-        else
-            place = &m->conn_next;
-        if (n == 0)
-            break;
-    }
-}
-
 /* The message that a cursor stands inside: where it begins and ends. */
 static bool inside(const struct nib__member *m, const struct nib__segment **s,
                    size_t *from, size_t *to) NIB__OWNER_ONLY;
@@ -380,6 +360,48 @@ static bool inside(const struct nib__member *m, const struct nib__segment **s,
     return off > *from;
 }
 
+/*
+ * Makes the member at `place` the connection's first. A message that is
+ * partly written has to go on before any other topic's, and only the first
+ * one's pieces are sure to come first.
+ */
+static void to_front(struct nib_conn *c, struct nib__member **place)
+    NIB__OWNER_ONLY;
+static void to_front(struct nib_conn *c, struct nib__member **place)
+{
+    struct nib__member *m = *place;
+
+    *place = m->conn_next;
+    m->conn_next = c->members;
+    c->members = m;
+}
+
+void nib__cursors_consume(struct nib_conn *c, size_t n)
+{
+    struct nib__member **place = &c->members;
+
+    while (*place != NULL) {
+        struct nib__member *m = *place;
+        uint64_t left = member_limit(m) - m->pos;
+        size_t part = left < n ? (size_t)left : n;
+        const struct nib__segment *s;
+        size_t from, to;
+
+        m->pos += part;
+        n -= part;
+        if (m->pos >= m->end) {
+            member_leave(c, place);
+        } else if (n == 0 && inside(m, &s, &from, &to)) {
+            to_front(c, place);
+            break;
+        } else {
+            place = &m->conn_next;
+        }
+        if (n == 0)
+            break;
+    }
+}
+
 /* Bytes to the end of the frame that m stands inside; 0: at a boundary. */
 static size_t frame_rest(const struct nib__member *m) NIB__OWNER_ONLY;
 static size_t frame_rest(const struct nib__member *m)
@@ -399,22 +421,16 @@ static size_t frame_rest(const struct nib__member *m)
     return at - off;
 }
 
-/* Only one cursor can stand inside a message. */
+/* Only one cursor can stand inside a message, and it is the first. */
 static const struct nib__member *unfinished(const struct nib_conn *c)
     NIB__OWNER_ONLY;
 static const struct nib__member *unfinished(const struct nib_conn *c)
 {
-    for (const struct nib__member *m = c->members; m != NULL;
-         m = m->conn_next) {
-        const struct nib__segment *s;
-        size_t from, to;
+    const struct nib__member *m = c->members;
+    const struct nib__segment *s;
+    size_t from, to;
 
-        if (inside(m, &s, &from, &to))
-            return m;
-        if (m->pos < member_limit(m))
-            return NULL;
-    }
-    return NULL;
+    return m != NULL && inside(m, &s, &from, &to) ? m : NULL;
 }
 
 size_t nib__cursors_frame_rest(const struct nib_conn *c)
