@@ -3,7 +3,9 @@
 A basic exchange with each; that they end by SIGTERM with status 0 is part of
 nibtest.Server.
 """
+import select
 import signal
+import threading
 
 import nibtest
 from nibtest import BINARY, TEXT, equal
@@ -44,6 +46,26 @@ def own_threads():
 def callbacks():
     with example("callbacks") as server:
         echoes(server)
+
+
+@nibtest.case("callbacks: a client that does not read loses nothing")
+def back_pressure():
+    size, count = 15000, 300
+    with example("callbacks") as server:
+        with nibtest.Peer(server, receive_buffer=4096) as peer:
+            peer.upgrade()
+            rest = b"".join(nibtest.frame(BINARY, b"%06d" % i * size)
+                            for i in range(count))
+            # As much as the buffers on the way take, and the outbox.
+            while select.select([], [peer.sock], [], 0.5)[1]:
+                rest = rest[peer.sock.send(rest[:65536]):]
+                equal(bool(rest), True, "the server holds up its client")
+            sender = threading.Thread(target=peer.send, args=(rest,))
+            sender.start()
+            for i in range(count):
+                equal(peer.read_message(), (BINARY, b"%06d" % i * size))
+            sender.join()
+            peer.close()
 
 
 @nibtest.case("topic: everyone hears everyone, the sender included")
