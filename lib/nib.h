@@ -234,7 +234,8 @@ NIB_API int nib_config_set_outbox_bytes(struct nib_config *cfg, size_t bytes);
 
 /*
  * Memory for the outboxes of all connections together (default 0: no bound
- * but the connections' own). Beyond it a send gets -ENOMEM.
+ * but the connections' own; else at least one outbox's bytes). Beyond it a
+ * send gets -ENOMEM.
  *
  * [setup]
  */
@@ -271,7 +272,7 @@ NIB_API int nib_config_set_frame_bytes(struct nib_config *cfg, size_t bytes);
 /*
  * Time from a connection's first moment until its request is decided, and
  * for a kept-alive connection from each response until the next request is
- * (default 10 s). An undecided request is answered 503.
+ * (default 10 s, at most a day). An undecided request is answered 503.
  *
  * [setup]
  */
@@ -362,9 +363,10 @@ NIB_API int nib_config_set_control_rate(struct nib_config *cfg,
                                         unsigned per_second);
 
 /*
- * Bytes of one topic's log on each reactor (default: the larger of 4 MiB and
- * twice the largest message), and of all topics together (default 0: no
- * bound but the topics' own). See nib_publish().
+ * Bytes of one topic's log on each reactor (0, the default: the larger of 4
+ * MiB and twice the largest message; else at least twice the largest
+ * message), and of all topics together (default 0: no bound but the topics'
+ * own). See nib_publish().
  *
  * [setup]
  */
@@ -758,7 +760,7 @@ struct nib_accept_options {
  *   -ETIMEDOUT the handshake deadline has passed; it was answered 503
  *   NIB_ESTATE decided before
  *   -ECANCELED the server stops; it was answered 503
- *   -ENOMEM    answered 503
+ *   -ENOMEM    the request stays undecided
  *   -EAGAIN    on the owner: begun, on_open or on_close tells the rest
  *   -EDEADLK   on another reactor: use nib_accept_async()
  *
@@ -1015,7 +1017,9 @@ NIB_API int nib_ping(struct nib_conn *conn, const void *data, size_t len);
 
 /*
  * Stops reading, or goes on: the kernel's buffers fill and the peer has to
- * wait. Pauses do not nest. While paused no pong is expected.
+ * wait. Pauses do not nest; of a pause and a resume the later holds. On the
+ * owner it holds at once: no on_message follows the one that paused. While
+ * paused no pong is expected.
  *
  * Returns 0; -EPIPE; -ECANCELED; NIB_ESTATE on a connection without
  * callbacks.

@@ -244,7 +244,9 @@ int nib_config_set_send_timeout_ms(struct nib_config *cfg, int ms)
 int nib_config_set_topic_bytes(struct nib_config *cfg, size_t each_bytes,
                                size_t total_bytes)
 {
-    int err = check(cfg, "topic each_bytes", each_bytes, KIB, SIZE_MAX / 4);
+    int err = each_bytes == 0 ? 0
+                              : check(cfg, "topic each_bytes", each_bytes,
+                                      KIB, SIZE_MAX / 4);
 
     if (err < 0)
         return err;
