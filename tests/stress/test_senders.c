@@ -46,7 +46,7 @@ struct sender {
 /* A message: sender and number, in eight digits each, then filling. */
 static void compose(char *to, const struct sender *s, unsigned i)
 {
-    char text[17];
+    char text[24]; /* as the compiler counts: two numbers of ten digits */
 
     snprintf(text, sizeof text, "%08u%08u", s->number, i);
     memset(to, 'a' + (int)(i % 26), s->bytes);
