@@ -70,6 +70,7 @@ model_tests = \
 # Programs that hurry: many threads, many connections, every moment to fail
 # at. Short in "make check", long in "make check-stress".
 stress_tests = \
+	%D%/fault/test_memory \
 	%D%/stress/test_lives \
 	%D%/stress/test_senders \
 	%D%/stress/test_topics
@@ -77,6 +78,8 @@ stress_rig = \
 	%D%/stress/rig.c \
 	%D%/stress/rig.h
 stress_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/stress
+%C%_fault_test_memory_SOURCES = %D%/fault/test_memory.c $(stress_rig)
+%C%_fault_test_memory_CPPFLAGS = $(stress_cppflags)
 %C%_stress_test_lives_SOURCES = %D%/stress/test_lives.c $(stress_rig)
 %C%_stress_test_lives_CPPFLAGS = $(stress_cppflags)
 %C%_stress_test_senders_SOURCES = %D%/stress/test_senders.c $(stress_rig)

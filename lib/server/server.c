@@ -103,6 +103,8 @@ void nib__shard_left(struct nib__shard *shard)
 /* Closes the sockets that no reactor looks at any more. */
 static void close_listeners(struct nib_server *srv)
 {
+    if (srv->listen_fds == NULL)
+        return; /* there was no memory for them */
     for (unsigned i = 0; i < srv->config->address_count; i++) {
         if (srv->listen_fds[i] < 0)
             continue;
@@ -280,11 +282,12 @@ static int make_shards(struct nib_server *srv)
     srv->listen_fds = nib__alloc_array(srv->config->address_count + 1,
                                        sizeof *srv->listen_fds);
     srv->topics = nib__topics_new();
+    for (unsigned i = 0; srv->listen_fds != NULL &&
+                         i < srv->config->address_count; i++)
+        srv->listen_fds[i] = -1;
     if (srv->shards == NULL || srv->listen_fds == NULL ||
         srv->topics == NULL)
         return -ENOMEM;
-    for (unsigned i = 0; i < srv->config->address_count; i++)
-        srv->listen_fds[i] = -1;
     while (srv->shard_count < count && err == 0) {
         err = shard_init(srv, srv->shard_count);
         if (err == 0)
