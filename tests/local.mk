@@ -23,6 +23,7 @@ unit_tests = \
 	%D%/unit/test_mask \
 	%D%/unit/test_message \
 	%D%/unit/test_oneshot \
+	%D%/unit/test_owner \
 	%D%/unit/test_poller \
 	%D%/unit/test_response \
 	%D%/unit/test_socket \
@@ -41,6 +42,7 @@ api_tests =
 
 # Scripts that read the source or the built library.
 style_tests = \
+	%D%/analyze/rules.sh \
 	%D%/style/layers.py \
 	%D%/style/listed.py \
 	%D%/style/source.py \
@@ -78,6 +80,8 @@ stress_rig = \
 	%D%/stress/rig.c \
 	%D%/stress/rig.h
 stress_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/stress
+%C%_unit_test_owner_SOURCES = %D%/unit/test_owner.c $(stress_rig)
+%C%_unit_test_owner_CPPFLAGS = $(stress_cppflags)
 %C%_fault_test_memory_SOURCES = %D%/fault/test_memory.c $(stress_rig)
 %C%_fault_test_memory_CPPFLAGS = $(stress_cppflags)
 %C%_stress_test_lives_SOURCES = %D%/stress/test_lives.c $(stress_rig)
@@ -168,6 +172,11 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/e2e/ws_echo.js \
 	%D%/skip.sh \
 	%D%/analyze.sh \
+	%D%/analyze/control.c \
+	%D%/analyze/lock_kept.c \
+	%D%/analyze/no_lock.c \
+	%D%/analyze/owned_field.c \
+	%D%/analyze/owner_call.c \
 	%D%/installcheck.sh
 
 TEST_EXTENSIONS = .sh .py
