@@ -193,13 +193,14 @@ static bool is_echo(const struct target *t)
 int bench_idle(int argc, char **argv)
 {
     static struct idle s = {
-        .connections = 10000, .base = 100, .settle_ms = 1000};
+        .connections = 10000, .base = UINT64_MAX, .settle_ms = 1000};
     const struct option_spec specs[] = {
         {"connections", 'c', OPTION_COUNT, &s.connections, 1, 1000000, "N",
          "connections to open (default 10000)"},
         {"base", 0, OPTION_COUNT, &s.base, 0, 1000000, "N",
          "connections at the first look at the server's memory,\n"
-         "fewer than --connections (default 100)"},
+         "fewer than --connections (default 100, or half of\n"
+         "fewer than 200)"},
         {"exchange", 0, OPTION_FLAG, &s.exchange, 0, 0, NULL,
          "send a message on each connection and wait for one;\n"
          "always on for paths that begin with /echo"},
@@ -232,6 +233,8 @@ int bench_idle(int argc, char **argv)
     };
     int status = EXIT_FAILURE;
 
+    if (s.base == UINT64_MAX)
+        s.base = s.connections < 200 ? s.connections / 2 : 100;
     if (s.base >= s.connections)
         options_fail(&command, "--base: %ju is not below the %ju connections",
                      (uintmax_t)s.base, (uintmax_t)s.connections);
