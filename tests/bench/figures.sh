@@ -75,6 +75,7 @@ trap 'exit 1' INT TERM
 start() {
     local name=$1 tries line
     shift
+    : >"$work/$name.out" # what an earlier one said is not to be read
     "$@" >"$work/$name.out" 2>"$work/$name.err" &
     server=$!
     servers+=("$server")
