@@ -46,7 +46,7 @@ struct nib__tail *nib__tail_get(struct nib__topic *topic,
     log = nib__alloc_zero(sizeof *log);
     if (log == NULL)
         return NULL;
-    log->topic = topic;
+    log->topic = nib__topic_ref(shard->server, topic);
     log->shard = shard;
     log->rotation_end = &log->rotation;
     share->log = log;
@@ -274,6 +274,7 @@ static void log_free(struct nib__tail *log)
     }
     log->topic->shares[log->shard->reactor.number].log = NULL;
     release_to(log, log->head);
+    nib__topic_unref(log->shard->server, log->topic);
     nib__free(log);
 }
 

@@ -46,7 +46,7 @@ struct nib__member {
 
 /* The tail of a topic's log that one reactor keeps for its readers. */
 struct nib__tail {
-    struct nib__topic *topic;
+    struct nib__topic *topic; /* referenced: a pinned tail outlives members */
     struct nib__shard *shard;
     struct nib__segment *first;
     struct nib__segment *last;
@@ -94,6 +94,10 @@ struct nib__topic {
 /* Finds a topic, or makes it; takes a reference. NULL: none, no memory. */
 struct nib__topic *nib__topic_get(struct nib_server *srv, const char *name,
                                   size_t len, bool make);
+
+/* Takes one more reference; returns topic. */
+struct nib__topic *nib__topic_ref(struct nib_server *srv,
+                                  struct nib__topic *topic);
 
 void nib__topic_unref(struct nib_server *srv, struct nib__topic *topic);
 

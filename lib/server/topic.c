@@ -97,6 +97,15 @@ struct nib__topic *nib__topic_get(struct nib_server *srv, const char *name,
     return topic;
 }
 
+struct nib__topic *nib__topic_ref(struct nib_server *srv,
+                                  struct nib__topic *topic)
+{
+    nib__lock_take(&srv->topics->lock);
+    topic->refs++;
+    nib__lock_release(&srv->topics->lock);
+    return topic;
+}
+
 void nib__topic_unref(struct nib_server *srv, struct nib__topic *topic)
 {
     struct nib__topics *topics = srv->topics;
