@@ -38,7 +38,20 @@ unit_tests = \
 
 # libcheck programs, linked to the shared library: nib.h alone. Each needs
 # %C%_api_test_X_LDADD = $(api_ldadd).
-api_tests =
+api_tests = \
+	%D%/api/test_accept \
+	%D%/api/test_recv \
+	%D%/api/test_send
+%C%_api_test_accept_LDADD = $(api_ldadd)
+%C%_api_test_recv_LDADD = $(api_ldadd)
+%C%_api_test_send_LDADD = $(api_ldadd)
+
+# What the API tests share: a server under test, and a raw peer.
+%C%_libfixture_la_SOURCES = \
+	%D%/api/fixture.c \
+	%D%/api/fixture.h \
+	%D%/peer/peer.c \
+	%D%/peer/peer.h
 
 # Scripts that read the source or the built library.
 style_tests = \
@@ -93,7 +106,14 @@ stress_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/stress
 
 # Programs that tests start; built, not run.
 test_helpers = \
-	%D%/bench/epoll_echo
+	%D%/bench/epoll_echo \
+	%D%/peer/peer_script
+%C%_peer_peer_script_SOURCES = \
+	%D%/peer/peer.c \
+	%D%/peer/peer.h \
+	%D%/peer/peer_script.c
+%C%_peer_peer_script_CPPFLAGS = $(AM_CPPFLAGS)
+%C%_peer_peer_script_LDADD =
 
 # Small programs that the man pages show: nib.h and the shared library alone.
 # e2e/test_examples.py talks to them, installcheck builds them once more.
@@ -114,7 +134,7 @@ examples = \
 %C%_examples_topic_LDADD = libnib.la
 
 LDADD = libnibcore.la $(CHECK_LIBS)
-api_ldadd = libnib.la $(CHECK_LIBS)
+api_ldadd = %D%/libfixture.la libnib.la $(CHECK_LIBS)
 AM_CPPFLAGS += $(CHECK_CFLAGS)
 
 # Those of the tools.
@@ -142,6 +162,7 @@ tools_ldadd = libnibtools.la $(CHECK_LIBS)
 check_PROGRAMS += $(test_helpers) $(examples)
 if HAVE_CHECK
 check_PROGRAMS += $(unit_tests) $(api_tests)
+check_LTLIBRARIES += %D%/libfixture.la
 TESTS += $(unit_tests) $(api_tests)
 endif
 TESTS += $(style_tests)
