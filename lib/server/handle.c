@@ -269,6 +269,7 @@ int nib_close(struct nib_conn *c, unsigned code, const char *reason,
               int timeout_ms)
 {
     size_t len = reason == NULL ? 0 : strlen(reason);
+    int err;
 
     if (!close_valid(code, reason, len))
         return -EINVAL;
@@ -278,11 +279,11 @@ int nib_close(struct nib_conn *c, unsigned code, const char *reason,
         nib__conn_ask(c, NIB__OP_CLOSE);
     if (timeout_ms == 0)
         return 0;
-    if (nib_conn_state(c) == NIB_CLOSED)
-        return 0;
     if (nib__on_reactor())
-        return -EAGAIN;
-    return nib__park(c, false, 0, timeout_ms);
+        return nib_conn_state(c) == NIB_CLOSED ? 0 : -EAGAIN;
+    /* Also if it is closed: on_close may still be running on the owner. */
+    err = nib__park(c, false, 0, timeout_ms);
+    return err == -ECANCELED && nib_conn_state(c) == NIB_CLOSED ? 0 : err;
 }
 
 void nib_abort(struct nib_conn *c)
