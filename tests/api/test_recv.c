@@ -533,6 +533,7 @@ START_TEST(a_full_inbox_does_not_hide_the_end)
     for (int i = 0; i < 6; i++)
         expect_recv(l.conn, NIB_TEXT, "m");
     ck_assert_int_eq(recv_result(l.conn, -1), -EPIPE);
+    await_closed(l.conn);
     expect_info(l.conn, 4002, false, true, "end");
     link_free(&l);
     site_stop(&site);
