@@ -71,9 +71,11 @@ style_tests = \
 e2e_tests = \
 	%D%/e2e/console.py \
 	%D%/e2e/test_browser.py \
+	%D%/e2e/test_clients.py \
 	%D%/e2e/test_examples.py \
 	%D%/e2e/test_man_options.py \
-	%D%/e2e/test_nibd.py
+	%D%/e2e/test_nibd.py \
+	%D%/e2e/test_story.py
 
 # Programs that explore a model, without libcheck; left out likewise.
 model_tests = \

@@ -226,7 +226,7 @@ void *rig_alloc(size_t bytes)
 {
     void *p = calloc(1, bytes);
 
-    ck_assert_ptr_nonnull(p);
+    rig_check(p != NULL);
     return p;
 }
 
@@ -280,8 +280,8 @@ bool rig_write(struct rig_peer *p, const void *data, size_t len)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0) {
-            ck_assert_msg(errno == EPIPE || errno == ECONNRESET, "send: %s",
-                          strerror(errno));
+            if (errno != EPIPE && errno != ECONNRESET)
+                ck_abort_msg("send: %s", strerror(errno));
             return false;
         }
         from += n;
@@ -314,15 +314,15 @@ static bool fill(struct rig_peer *p, size_t want)
     if (p->capacity < want + 65536) {
         p->capacity = want + 65536;
         p->buffer = realloc(p->buffer, p->capacity);
-        ck_assert_ptr_nonnull(p->buffer);
+        rig_check(p->buffer != NULL);
     }
     while (p->len < want) {
         ssize_t n = recv(p->fd, p->buffer + p->len, p->capacity - p->len, 0);
 
         if (n < 0 && errno == EINTR)
             continue;
-        ck_assert_msg(n >= 0 || errno == ECONNRESET, "recv: %s",
-                      strerror(errno));
+        if (n < 0 && errno != ECONNRESET)
+            ck_abort_msg("recv: %s", strerror(errno));
         if (n <= 0)
             return false;
         p->len += (size_t)n;
@@ -350,7 +350,7 @@ int rig_status(struct rig_peer *p)
 
         if (byte == NULL)
             return 0;
-        ck_assert_uint_lt(n, sizeof head - 1);
+        rig_check(n < sizeof head - 1);
         head[n++] = (char)*byte;
     } while (n < 4 || memcmp(head + n - 4, "\r\n\r\n", 4) != 0);
     head[n] = '\0';
@@ -361,7 +361,7 @@ int rig_status(struct rig_peer *p)
 void rig_open(struct rig_peer *p, int port, const char *path,
               int receive_bytes)
 {
-    ck_assert(rig_connect(p, port, receive_bytes));
+    rig_check(rig_connect(p, port, receive_bytes));
     rig_request(p, path);
     ck_assert_int_eq(rig_status(p), 101);
 }
@@ -395,8 +395,8 @@ bool rig_read(struct rig_peer *p, struct rig_frame *frame)
 
     if (b == NULL)
         return false;
-    ck_assert_msg((b[0] & 0x70) == 0 && (b[1] & 0x80) == 0,
-                  "no frame begins with %02x %02x", b[0], b[1]);
+    if ((b[0] & 0x70) != 0 || (b[1] & 0x80) != 0)
+        ck_abort_msg("no frame begins with %02x %02x", b[0], b[1]);
     frame->fin = (b[0] & 0x80) != 0;
     frame->opcode = b[0] & 0x0f;
     len = b[1];
@@ -408,7 +408,7 @@ bool rig_read(struct rig_peer *p, struct rig_frame *frame)
         len = 0;
         for (unsigned i = 0; i < extra; i++)
             len = len << 8 | b[i];
-        ck_assert_uint_lt(len, 1u << 30);
+        rig_check(len < 1u << 30);
     }
     frame->len = len;
     frame->data = take(p, len);

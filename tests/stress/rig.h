@@ -40,6 +40,16 @@ enum {
 };
 
 /*
+ * ck_assert() for what runs a million times: libcheck notes the place of each
+ * of its own in a file.
+ */
+#define rig_check(condition)                                                 \
+    do {                                                                     \
+        if (!(condition))                                                    \
+            ck_abort_msg("not so: %s", #condition);                          \
+    } while (0)
+
+/*
  * How often a loop runs: `full` times under "make check-stress" (which sets
  * NIB_STRESS), else a tenth of it, and a fiftieth under a sanitizer; 1 at
  * least.

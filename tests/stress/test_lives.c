@@ -51,7 +51,7 @@ static void count_cancel(struct nib_conn *conn, void *arg)
 static void run_in_order(struct nib_conn *conn, void *arg)
 {
     (void)conn;
-    ck_assert_uint_eq(atomic_fetch_add(&runs, 1), (unsigned)(uintptr_t)arg);
+    rig_check(atomic_fetch_add(&runs, 1) == (unsigned)(uintptr_t)arg);
 }
 
 START_TEST(a_million_posts)
@@ -69,9 +69,8 @@ START_TEST(a_million_posts)
     conn = rig_meet(&meeting);
     runs = cancels = 0;
     for (unsigned i = 0; i < count; i++)
-        ck_assert_int_eq(nib_post(conn, run_in_order, count_cancel,
-                                  (void *)(uintptr_t)i),
-                         0);
+        rig_check(nib_post(conn, run_in_order, count_cancel,
+                           (void *)(uintptr_t)i) == 0);
     nib_conn_unref(conn);
     rig_goodbye(&peer);
     nib_server_stop(srv, 1000);
@@ -233,7 +232,7 @@ static void *produce(void *arg)
             int err = nib_send(conn, data, sizeof data,
                                NIB_BINARY | NIB_NOWAIT);
 
-            ck_assert(err == 0 || err == -EAGAIN || err == -EPIPE);
+            rig_check(err == 0 || err == -EAGAIN || err == -EPIPE);
         }
         nib_conn_unref(conn);
     }
@@ -258,7 +257,7 @@ START_TEST(clients_come_and_go_under_a_producer)
         rig_open(&peer, rig_port(srv), "/", 0);
         retarget(rig_meet(&meeting));
         if (i % 3 != 0)
-            ck_assert(rig_read(&peer, &frame));
+            rig_check(rig_read(&peer, &frame));
         if (i % 4 == 0)
             rig_goodbye(&peer);
         else
@@ -294,16 +293,16 @@ static int decide_somehow(struct nib_request *req, void *arg)
     }
     err = nib_accept(req, NULL, &conn);
     if (err != 0) {
-        ck_assert(err == -EPIPE || err == -ECANCELED);
-        ck_assert(nib_accept(req, NULL, &conn) < 0);
+        rig_check(err == -EPIPE || err == -ECANCELED);
+        rig_check(nib_accept(req, NULL, &conn) < 0);
         atomic_fetch_add(&accepts[1], 1);
         return 0;
     }
     atomic_fetch_add(&accepts[0], 1);
     err = nib_send(conn, "hello", 5, NIB_TEXT);
-    ck_assert(err == 0 || err == -EPIPE || err == -ECANCELED);
+    rig_check(err == 0 || err == -EPIPE || err == -ECANCELED);
     err = nib_close(conn, 1000, NULL, -1);
-    ck_assert(err == 0 || err == -ECANCELED);
+    rig_check(err == 0 || err == -ECANCELED);
     return 0;
 }
 
@@ -336,7 +335,7 @@ START_TEST(vanishing_at_every_byte)
         for (unsigned way = 0; way < 4; way++) {
             struct rig_peer peer;
 
-            ck_assert(rig_connect(&peer, rig_port(srv), 0));
+            rig_check(rig_connect(&peer, rig_port(srv), 0));
             /* Also in two pieces, at that place. */
             rig_write(&peer, text, cut);
             if (way == 2)
@@ -362,7 +361,7 @@ START_TEST(vanishing_during_the_accept)
     for (unsigned i = 0; i < rig_times(5000); i++) {
         struct rig_peer peer;
 
-        ck_assert(rig_connect(&peer, rig_port(srv), 0));
+        rig_check(rig_connect(&peer, rig_port(srv), 0));
         rig_request(&peer, "/h");
         for (volatile unsigned spin = 0; spin < i % 100 * 200; spin++)
             ;
@@ -410,7 +409,7 @@ START_TEST(stop_while_a_hundred_wait_for_their_decision)
     rig_handler(cfg, "/w", wait_then_accept, NULL);
     srv = rig_start(cfg);
     for (unsigned i = 0; i < WAITING; i++) {
-        ck_assert(rig_connect(&peers[i], rig_port(srv), 0));
+        rig_check(rig_connect(&peers[i], rig_port(srv), 0));
         rig_request(&peers[i], "/w");
     }
     pthread_mutex_lock(&gate.lock);

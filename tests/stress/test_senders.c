@@ -60,7 +60,7 @@ static int send_one(const struct sender *s, const char *data)
 
     if (!s->shared)
         return nib_send(s->conn, data, s->bytes, NIB_TEXT);
-    ck_assert_int_eq(nib_message_new(NIB_TEXT, data, s->bytes, &msg), 0);
+    rig_check(nib_message_new(NIB_TEXT, data, s->bytes, &msg) == 0);
     err = nib_send_message(s->conn, msg, 0);
     nib_message_unref(msg);
     return err;
@@ -104,14 +104,16 @@ static void check_message(struct seen *seen)
     unsigned sender, i;
     size_t same = 16;
 
-    ck_assert_uint_ge(seen->len, 16);
+    rig_check(seen->len >= 16);
     sender = number_at(seen->message);
     i = number_at(seen->message + 8);
-    ck_assert_uint_lt(sender, SENDERS);
-    ck_assert_uint_eq(i, seen->next[sender]);
+    rig_check(sender < SENDERS);
+    if (i != seen->next[sender])
+        ck_abort_msg("message %u of sender %u, expected %u", i, sender,
+                     seen->next[sender]);
     while (same < seen->len && seen->message[same] == 'a' + (int)(i % 26))
         same++;
-    ck_assert_uint_eq(same, seen->len);
+    rig_check(same == seen->len);
     seen->next[sender]++;
     seen->total++;
 }
@@ -124,11 +126,11 @@ static bool see(struct rig_peer *peer, struct seen *seen,
         return false;
     if (frame->opcode >= RIG_CLOSE)
         return frame->opcode != RIG_CLOSE;
-    ck_assert_uint_eq(frame->opcode, seen->inside ? 0 : RIG_TEXT);
+    rig_check(frame->opcode == (seen->inside ? 0 : RIG_TEXT));
     if (!seen->inside)
         seen->len = 0;
     seen->message = realloc(seen->message, seen->len + frame->len);
-    ck_assert_ptr_nonnull(seen->message);
+    rig_check(seen->message != NULL);
     memcpy(seen->message + seen->len, frame->data, frame->len);
     seen->len += frame->len;
     seen->inside = !frame->fin;
@@ -174,7 +176,7 @@ static void all_arrives(struct nib_config *cfg, unsigned count,
     conn = rig_meet(&meeting);
     senders_start(senders, count, conn, messages, bytes);
     while (seen.total < count * messages)
-        ck_assert(see(&peer, &seen, &frame));
+        rig_check(see(&peer, &seen, &frame));
     senders_join(senders, count);
     for (unsigned i = 0; i < count; i++) {
         ck_assert_int_eq(senders[i].result, 0);
@@ -223,6 +225,62 @@ START_TEST(fragmented_messages_do_not_mix)
 }
 END_TEST
 
+struct pinger {
+    struct nib_conn *conn;
+    atomic_bool enough;
+};
+
+/* A ping whenever the one before is answered. */
+static void *ping_on(void *arg)
+{
+    struct pinger *p = arg;
+
+    while (!atomic_load(&p->enough)) {
+        int err = nib_ping(p->conn, "ping", 4);
+
+        rig_check(err == 0 || err == -EBUSY);
+        sched_yield();
+    }
+    return NULL;
+}
+
+START_TEST(pings_go_between_messages)
+{
+    struct nib_config *cfg = rig_config(2);
+    struct nib_server *srv;
+    struct sender senders[4];
+    struct rig_peer peer;
+    struct rig_frame frame;
+    struct seen seen = {.total = 0};
+    struct pinger pinger = {.enough = false};
+    unsigned messages = rig_times(5000), pings = 0;
+    pthread_t thread;
+
+    nib_config_set_socket_buffers(cfg, 4096, 0);
+    rig_meet_at(cfg, "/", &meeting);
+    srv = rig_start(cfg);
+    rig_open(&peer, rig_port(srv), "/", 4096);
+    pinger.conn = rig_meet(&meeting);
+    thread = rig_thread(ping_on, &pinger);
+    senders_start(senders, 4, pinger.conn, messages, 1000);
+    while (seen.total < 4 * messages || pings == 0) {
+        rig_check(see(&peer, &seen, &frame));
+        if (frame.opcode == RIG_PING) {
+            ck_assert_uint_eq(frame.len, 4);
+            pings++;
+            rig_check(rig_send(&peer, RIG_PONG, frame.data, frame.len));
+        }
+    }
+    atomic_store(&pinger.enough, true);
+    rig_thread_end(thread);
+    senders_join(senders, 4);
+    free(seen.message);
+    nib_conn_unref(pinger.conn);
+    rig_goodbye(&peer);
+    rig_stop(srv, 1000);
+}
+END_TEST
+
 /* One thread, big and small messages by turns. */
 START_TEST(small_messages_do_not_overtake_big_ones)
 {
@@ -254,7 +312,7 @@ START_TEST(small_messages_do_not_overtake_big_ones)
                              0);
         }
         while (seen.total < 2 * i + 2)
-            ck_assert(see(&peer, &seen, &frame));
+            rig_check(see(&peer, &seen, &frame));
     }
     free(seen.message);
     free(data);
@@ -343,7 +401,7 @@ static void race(enum way way)
     conn = rig_meet(&meeting);
     senders_start(senders, SENDERS, conn, 1000000, 200);
     while (seen.total < 500)
-        ck_assert(see(&peer, &seen, &frame));
+        rig_check(see(&peer, &seen, &frame));
     end_by(way, conn, srv, &peer);
     if (peer.fd >= 0)
         ck_assert_uint_eq(read_out(&peer, &seen), codes[way]);
@@ -392,7 +450,7 @@ START_TEST(a_hundred_waiters_return)
     while (full < 50) {
         size_t bytes = nib_conn_buffered(conn);
 
-        ck_assert_uint_le(bytes, 16384);
+        rig_check(bytes <= 16384);
         full = bytes > 12000 ? full + 1 : 0;
         sched_yield();
     }
@@ -448,9 +506,9 @@ START_TEST(clients_that_do_not_read)
             int err = nib_send(conns[i], data, MESSAGE,
                                NIB_BINARY | NIB_NOWAIT);
 
-            ck_assert(err == 0 || err == -EAGAIN);
+            rig_check(err == 0 || err == -EAGAIN);
             refused += err == -EAGAIN;
-            ck_assert_uint_le(nib_conn_buffered(conns[i]), LIMIT);
+            rig_check(nib_conn_buffered(conns[i]) <= LIMIT);
         }
     /* Chunks have capacity to spare, but not more than bytes wait. */
     ck_assert_uint_le(outbox_memory(srv), 2 * (size_t)CLIENTS * LIMIT);
@@ -475,6 +533,7 @@ int main(void)
     tcase_add_test(tcase, a_small_outbox_makes_all_of_them_wait);
     tcase_add_test(tcase, a_million_tiny_sends);
     tcase_add_test(tcase, fragmented_messages_do_not_mix);
+    tcase_add_test(tcase, pings_go_between_messages);
     tcase_add_test(tcase, small_messages_do_not_overtake_big_ones);
     tcase_add_loop_test(tcase, senders_against_the_end, 0, WAYS);
     tcase_add_loop_test(tcase, a_hundred_waiters_return, 0, WAYS);

@@ -27,7 +27,7 @@ static struct nib_message *message(const void *data, size_t len)
 {
     struct nib_message *msg;
 
-    ck_assert_int_eq(nib_message_new(NIB_BINARY, data, len, &msg), 0);
+    rig_check(nib_message_new(NIB_BINARY, data, len, &msg) == 0);
     return msg;
 }
 
@@ -100,14 +100,14 @@ START_TEST(no_message_begins_inside_another)
     msgs[2] = message(data, SMALL);
     ck_assert_int_eq(nib_publish(srv, "b", msgs[1], NULL, 0), 0);
     /* Once a part of b has arrived, the rest waits. */
-    ck_assert(rig_read(&peer, &frame));
+    rig_check(rig_read(&peer, &frame));
     check_letters(&frame, &letter, whole);
     ck_assert_int_eq(nib_publish_wait(srv, "a", msgs[0], NULL, 0, &counts),
                      0);
     ck_assert_uint_eq(counts.queued, 1);
     ck_assert_int_eq(nib_send_message(conn, msgs[2], 0), 0);
     while (whole[0] + whole[1] + whole[2] < 3) {
-        ck_assert(rig_read(&peer, &frame));
+        rig_check(rig_read(&peer, &frame));
         check_letters(&frame, &letter, whole);
     }
     for (unsigned i = 0; i < 3; i++) {
@@ -146,10 +146,10 @@ static void *read_all(void *arg)
             struct rig_frame frame;
             uint32_t number;
 
-            ck_assert(rig_read(&r->peers[k], &frame));
-            ck_assert_uint_eq(frame.opcode, RIG_BINARY);
+            rig_check(rig_read(&r->peers[k], &frame));
+            rig_check(frame.opcode == RIG_BINARY);
             memcpy(&number, frame.data, sizeof number);
-            ck_assert_uint_eq(number, i);
+            rig_check(number == i);
         }
     return NULL;
 }
@@ -179,10 +179,10 @@ START_TEST(many_subscribers_share_the_memory)
 
         memcpy(data, &i, sizeof i);
         msg = message(data, sizeof data);
-        ck_assert_int_eq(nib_publish(srv, "all", msg, NULL, 0), 0);
+        rig_check(nib_publish(srv, "all", msg, NULL, 0) == 0);
         nib_message_unref(msg);
         /* Twice the log on two reactors, and a segment that is not full. */
-        ck_assert_uint_le(topic_bytes(srv), 2 * ((4u << 20) + 65536));
+        rig_check(topic_bytes(srv) <= 2 * ((4u << 20) + 65536));
     }
     rig_thread_end(reader);
     nib_server_stats(srv, &stats);
@@ -220,8 +220,7 @@ static void *publish_on(void *arg)
                       : nib_publish(storm.srv, names[i % 3], msg, NULL,
                                     i % 2 == 0 ? NIB_NOWAIT : 0);
 
-        ck_assert_msg(err == 0 || err == -EAGAIN || err == -ECANCELED, "%s",
-                      nib_strerror(err));
+        rig_check(err == 0 || err == -EAGAIN || err == -ECANCELED);
         atomic_fetch_add(&storm.published, 1);
     }
     nib_message_unref(msg);
@@ -234,7 +233,7 @@ static void pass_on(struct nib_conn *conn, struct nib_message *msg, void *arg)
     int err = nib_publish(nib_conn_server(conn), "a", msg, conn, 0);
 
     (void)arg;
-    ck_assert(err == 0 || err == -EAGAIN || err == -ECANCELED);
+    rig_check(err == 0 || err == -EAGAIN || err == -ECANCELED);
 }
 
 static void join_some(struct nib_conn *conn, void *arg)
@@ -273,7 +272,7 @@ static void *join_and_leave(void *arg)
         int err = i % 2 == 0 ? nib_subscribe(conn, names[i / 2 % 3])
                              : nib_unsubscribe(conn, names[i / 2 % 3]);
 
-        ck_assert(err == 0 || err == -EPIPE || err == -ECANCELED);
+        rig_check(err == 0 || err == -EPIPE || err == -ECANCELED);
     }
     return NULL;
 }
