@@ -41,10 +41,12 @@ unit_tests = \
 api_tests = \
 	%D%/api/test_accept \
 	%D%/api/test_close \
+	%D%/api/test_http \
 	%D%/api/test_recv \
 	%D%/api/test_send
 %C%_api_test_accept_LDADD = $(api_ldadd)
 %C%_api_test_close_LDADD = $(api_ldadd)
+%C%_api_test_http_LDADD = $(api_ldadd)
 %C%_api_test_recv_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
 
