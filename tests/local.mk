@@ -42,11 +42,13 @@ api_tests = \
 	%D%/api/test_accept \
 	%D%/api/test_close \
 	%D%/api/test_http \
+	%D%/api/test_limits \
 	%D%/api/test_recv \
 	%D%/api/test_send
 %C%_api_test_accept_LDADD = $(api_ldadd)
 %C%_api_test_close_LDADD = $(api_ldadd)
 %C%_api_test_http_LDADD = $(api_ldadd)
+%C%_api_test_limits_LDADD = $(api_ldadd)
 %C%_api_test_recv_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
 
