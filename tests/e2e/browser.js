@@ -12,7 +12,7 @@ const readline = require('readline');
 const { chromium } = require('playwright-core');
 
 const [scenario, url] = process.argv.slice(2);
-const TIMEOUT_MS = 30000;
+const TIMEOUT_MS = 90000;
 const FLAGS = ['--headless', '--no-sandbox', '--disable-gpu', '--disable-quic',
   '--no-first-run', '--disable-background-networking',
   '--disable-component-update', '--disable-sync'];
