@@ -44,13 +44,15 @@ api_tests = \
 	%D%/api/test_http \
 	%D%/api/test_limits \
 	%D%/api/test_recv \
-	%D%/api/test_send
+	%D%/api/test_send \
+	%D%/api/test_topic
 %C%_api_test_accept_LDADD = $(api_ldadd)
 %C%_api_test_close_LDADD = $(api_ldadd)
 %C%_api_test_http_LDADD = $(api_ldadd)
 %C%_api_test_limits_LDADD = $(api_ldadd)
 %C%_api_test_recv_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
+%C%_api_test_topic_LDADD = $(api_ldadd)
 
 # What the API tests share: a server under test, and a raw peer.
 %C%_libfixture_la_SOURCES = \
