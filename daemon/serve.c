@@ -15,7 +15,8 @@
 #include <sys/resource.h>
 
 enum {
-    GRACE_MS = 5000,       /* for Close 1001 to be answered */
+    GRACE_MS = 5000, /* for Close 1001 to be answered */
+    JOIN_STEP_MS = 100,
     TOPIC_BYTES = 4 << 20, /* the library's own default */
 };
 
@@ -102,6 +103,7 @@ int serve(const struct settings *settings, serve_configure_fn *configure)
     int error;
 
     log_set_level(settings->log_level);
+    signals_block();
     raise_descriptor_limit();
     error = make_server(settings, configure, &srv);
     if (error)
@@ -111,10 +113,13 @@ int serve(const struct settings *settings, serve_configure_fn *configure)
         report(error, nib_server_error(srv));
         goto out;
     }
-    signals_stop(srv, GRACE_MS);
     print_url(srv, settings->path);
-    error = nib_server_join(srv, -1, NULL);
-    signals_forget();
+    signals_wait();
+    nib_server_stop(srv, GRACE_MS);
+    /* In steps: under ThreadSanitizer a signal waits for the end of a wait. */
+    do
+        error = nib_server_join(srv, JOIN_STEP_MS, NULL);
+    while (error == -ETIMEDOUT);
     if (error)
         report(error, "");
 out:

@@ -1,44 +1,48 @@
 /*
- * signals - SIGTERM and SIGINT end a server in order, a second one at once.
- *
- * The handler may run on any thread, also on two at once: the exchange makes
- * sure that only one of them finds the server.
+ * signals - SIGTERM and SIGINT end nibd in order, a second one at once.
  */
 #include "daemon/signals.h"
 
-#include "nib.h"
-
+#include <pthread.h>
 #include <signal.h>
-#include <stdatomic.h>
+#include <stddef.h>
 #include <unistd.h>
 
-static _Atomic(struct nib_server *) server;
-static unsigned grace;
-
-static void stop(int number)
+static void end_now(int number)
 {
-    struct nib_server *srv = atomic_exchange(&server, NULL);
-
     (void)number;
-    if (!srv)
-        _exit(1);
-    nib_server_stop(srv, grace); /* async-signal-safe, and keeps errno */
+    _exit(1);
 }
 
-void signals_stop(struct nib_server *srv, unsigned grace_ms)
+static sigset_t stop_signals(void)
 {
-    struct sigaction action = {.sa_handler = stop, .sa_flags = SA_RESTART};
+    sigset_t set;
 
-    grace = grace_ms;
-    atomic_store(&server, srv);
-    sigemptyset(&action.sa_mask);
+    sigemptyset(&set);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGINT);
+    return set;
+}
+
+void signals_block(void)
+{
+    struct sigaction action = {.sa_handler = end_now};
+    sigset_t set = stop_signals();
+
+    /* A shell may have had SIGINT ignored; the handler undoes that. */
+    pthread_sigmask(SIG_BLOCK, &set, NULL);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     action.sa_handler = SIG_IGN;
     sigaction(SIGPIPE, &action, NULL);
 }
 
-void signals_forget(void)
+void signals_wait(void)
 {
-    atomic_store(&server, NULL);
+    sigset_t set = stop_signals();
+    int number;
+
+    while (sigwait(&set, &number) != 0)
+        continue;
+    pthread_sigmask(SIG_UNBLOCK, &set, NULL);
 }

@@ -1,25 +1,23 @@
 /*
- * signals - SIGTERM and SIGINT end a server in order, a second one at once.
+ * signals - SIGTERM and SIGINT end nibd in order, a second one at once.
  *
- * One server for the process. The server must live until signals_forget()
- * has returned.
+ * They are blocked in every thread; the main thread waits for the first one
+ * as for anything else, so that nothing runs inside a handler but the end of
+ * the process. All of it belongs to the main thread.
  */
 #ifndef NIB_DAEMON_SIGNALS_H
 #define NIB_DAEMON_SIGNALS_H
 
-struct nib_server;
+/*
+ * Blocks SIGTERM and SIGINT, also in threads that are made from now on, and
+ * ignores SIGPIPE. Those that come before signals_wait() are kept for it.
+ */
+void signals_block(void);
 
 /*
- * From now on the first SIGTERM or SIGINT begins an orderly stop of `srv`
- * with `grace_ms`, and the next one ends the process at once with status 1.
- * SIGPIPE is ignored. Call it once, from the main thread.
+ * Waits for SIGTERM or SIGINT. From then on the next one ends the process at
+ * once with status 1.
  */
-void signals_stop(struct nib_server *srv, unsigned grace_ms);
-
-/*
- * Lets go of the server: from now on the first of these signals, too, ends
- * the process at once.
- */
-void signals_forget(void);
+void signals_wait(void);
 
 #endif

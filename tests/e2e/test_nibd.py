@@ -15,6 +15,9 @@ websockets = nibtest.need("websockets", "python3-websockets")
 
 LOCAL = "127.0.0.1:0"
 
+# Little room, so that it is soon full; and no pings among the messages.
+SMALL = "--queue", "64k", "--max-message", "16k", "--ping", "0"
+
 
 def hub(*options, **more):
     return nibtest.Server("nibd", "hub", *options, LOCAL, **more)
@@ -345,7 +348,7 @@ def max_message():
 @nibtest.case("the largest message that can be set passes through whole")
 def large_message():
     message = os.urandom(1 << 20) * 8
-    with hub("--max-message", "8m") as server, \
+    with hub("--max-message", "8m", "--ping", "0") as server, \
             nibtest.Peer(server) as one, nibtest.Peer(server) as other:
         one.upgrade()
         other.upgrade()
@@ -365,7 +368,7 @@ def numbered(number, size):
 @nibtest.case("a publisher that is too fast has to wait; nothing is lost")
 def back_pressure():
     count, size = 4000, 8192
-    with hub("--queue", "64k", "--max-message", "16k") as server, \
+    with hub(*SMALL) as server, \
             nibtest.Peer(server) as sender, nibtest.Peer(server) as reader:
         sender.upgrade()
         reader.upgrade()
@@ -412,7 +415,7 @@ class Worker(threading.Thread):
 @nibtest.case("a member that does not read is closed, and hurts nobody")
 def slow_member():
     count, size = 4000, 8192
-    with hub("--queue", "64k", "--max-message", "16k") as server, \
+    with hub(*SMALL) as server, \
             nibtest.Peer(server) as sender, \
             nibtest.Peer(server, receive_buffer=4096) as slow:
         sender.upgrade()
@@ -462,7 +465,7 @@ def echo_plain():
 def echo_back_pressure():
     size = 4096
     limit = (64 << 20) // size
-    with echo("--queue", "64k", "--max-message", "16k") as server, \
+    with echo(*SMALL) as server, \
             nibtest.Peer(server) as peer:
         peer.upgrade()
         sent = 0
