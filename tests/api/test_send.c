@@ -819,7 +819,7 @@ END_TEST
 START_TEST(ten_pings_get_ten_pongs)
 {
     struct link l;
-    char text[16];
+    char text[32];
 
     site_start(&site, NULL);
     l = link_open(&site);
