@@ -95,6 +95,7 @@ model_tests = \
 # Programs that hurry: many threads, many connections, every moment to fail
 # at. Short in "make check", long in "make check-stress".
 stress_tests = \
+	%D%/fault/test_calls \
 	%D%/fault/test_memory \
 	%D%/stress/test_lives \
 	%D%/stress/test_senders \
@@ -105,6 +106,12 @@ stress_rig = \
 stress_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests/stress
 %C%_unit_test_owner_SOURCES = %D%/unit/test_owner.c $(stress_rig)
 %C%_unit_test_owner_CPPFLAGS = $(stress_cppflags)
+%C%_fault_test_calls_SOURCES = %D%/fault/test_calls.c $(stress_rig)
+%C%_fault_test_calls_CPPFLAGS = $(stress_cppflags)
+# The library's objects themselves, whose calls the linker turns round.
+%C%_fault_test_calls_LDFLAGS = $(AM_LDFLAGS) \
+	-Wl,--wrap=recv,--wrap=sendmsg,--wrap=accept4 \
+	-Wl,--wrap=epoll_wait,--wrap=epoll_pwait2
 %C%_fault_test_memory_SOURCES = %D%/fault/test_memory.c $(stress_rig)
 %C%_fault_test_memory_CPPFLAGS = $(stress_cppflags)
 %C%_stress_test_lives_SOURCES = %D%/stress/test_lives.c $(stress_rig)
