@@ -6,10 +6,12 @@
 
 # libcheck programs, linked to libnibcore: they may see hidden symbols.
 unit_tests = \
+	%D%/unit/test_addresses \
 	%D%/unit/test_alloc \
 	%D%/unit/test_assembler \
 	%D%/unit/test_assembler_faults \
 	%D%/unit/test_client_url \
+	%D%/unit/test_config \
 	%D%/unit/test_daemon_address \
 	%D%/unit/test_daemon_settings \
 	%D%/unit/test_digest \
@@ -18,11 +20,13 @@ unit_tests = \
 	%D%/unit/test_handshake \
 	%D%/unit/test_handshake_limits \
 	%D%/unit/test_histogram \
+	%D%/unit/test_inbox \
 	%D%/unit/test_log \
 	%D%/unit/test_mailbox \
 	%D%/unit/test_mask \
 	%D%/unit/test_message \
 	%D%/unit/test_oneshot \
+	%D%/unit/test_outbox \
 	%D%/unit/test_owner \
 	%D%/unit/test_poller \
 	%D%/unit/test_response \
