@@ -47,7 +47,7 @@ static void fail_each(void (*scenario)(void))
         if (pending)
             return;
     }
-    ck_abort_msg("the scenario has no end");
+    rig_abort("the scenario has no end");
 }
 
 /* ---- configuration and server, without a peer ---- */

@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,23 @@ unsigned rig_times(unsigned full)
     else if (stress == NULL || *stress == '\0')
         times = full / 10;
     return times == 0 ? 1 : times;
+}
+
+static pthread_t main_thread; /* the one that runs the tests */
+
+void rig_fail(const char *file, int line, const char *format, ...)
+{
+    char text[512];
+    va_list args;
+
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    if (pthread_equal(pthread_self(), main_thread))
+        ck_abort_msg("%s:%d: %s", file, line, text);
+    fprintf(stderr, "%s:%d: %s, in a thread of the test\n", file, line,
+            text);
+    abort();
 }
 
 /* ---- servers ---- */
@@ -88,7 +106,7 @@ int rig_port(const struct nib_server *srv)
 {
     char text[128];
 
-    ck_assert_int_gt(nib_server_address(srv, 0, text, sizeof text), 0);
+    rig_check(nib_server_address(srv, 0, text, sizeof text) > 0);
     return atoi(strrchr(text, ':') + 1);
 }
 
@@ -106,7 +124,7 @@ static void met(struct nib_conn *conn, void *arg)
     struct rig_meeting *m = arg;
 
     pthread_mutex_lock(&m->lock);
-    ck_assert_ptr_null(m->conn);
+    rig_check(m->conn == NULL);
     m->conn = nib_conn_ref(conn);
     m->opened++;
     pthread_cond_signal(&m->came);
@@ -255,7 +273,7 @@ bool rig_connect(struct rig_peer *p, int port, int receive_bytes)
 
     *p = (struct rig_peer){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC,
                                         0)};
-    ck_assert_int_ge(p->fd, 0);
+    rig_check(p->fd >= 0);
     setsockopt(p->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
     setsockopt(p->fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
     setsockopt(p->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof one);
@@ -264,8 +282,8 @@ bool rig_connect(struct rig_peer *p, int port, int receive_bytes)
                    sizeof receive_bytes);
     if (connect(p->fd, (struct sockaddr *)&to, sizeof to) == 0)
         return true;
-    ck_assert_msg(errno == ECONNREFUSED || errno == ECONNRESET,
-                  "connect: %s", strerror(errno));
+    if (errno != ECONNREFUSED && errno != ECONNRESET)
+        rig_abort("connect: %s", strerror(errno));
     rig_close(p, false);
     return false;
 }
@@ -281,7 +299,7 @@ bool rig_write(struct rig_peer *p, const void *data, size_t len)
             continue;
         if (n < 0) {
             if (errno != EPIPE && errno != ECONNRESET)
-                ck_abort_msg("send: %s", strerror(errno));
+                rig_abort("send: %s", strerror(errno));
             return false;
         }
         from += n;
@@ -322,7 +340,7 @@ static bool fill(struct rig_peer *p, size_t want)
         if (n < 0 && errno == EINTR)
             continue;
         if (n < 0 && errno != ECONNRESET)
-            ck_abort_msg("recv: %s", strerror(errno));
+            rig_abort("recv: %s", strerror(errno));
         if (n <= 0)
             return false;
         p->len += (size_t)n;
@@ -354,16 +372,20 @@ int rig_status(struct rig_peer *p)
         head[n++] = (char)*byte;
     } while (n < 4 || memcmp(head + n - 4, "\r\n\r\n", 4) != 0);
     head[n] = '\0';
-    ck_assert_int_eq(sscanf(head, "HTTP/1.1 %d ", &status), 1);
+    rig_check(sscanf(head, "HTTP/1.1 %d ", &status) == 1);
     return status;
 }
 
 void rig_open(struct rig_peer *p, int port, const char *path,
               int receive_bytes)
 {
+    int status;
+
     rig_check(rig_connect(p, port, receive_bytes));
     rig_request(p, path);
-    ck_assert_int_eq(rig_status(p), 101);
+    status = rig_status(p);
+    if (status != 101)
+        rig_abort("the answer to the upgrade is %d", status);
 }
 
 bool rig_send(struct rig_peer *p, unsigned opcode, const void *data,
@@ -396,7 +418,7 @@ bool rig_read(struct rig_peer *p, struct rig_frame *frame)
     if (b == NULL)
         return false;
     if ((b[0] & 0x70) != 0 || (b[1] & 0x80) != 0)
-        ck_abort_msg("no frame begins with %02x %02x", b[0], b[1]);
+        rig_abort("no frame begins with %02x %02x", b[0], b[1]);
     frame->fin = (b[0] & 0x80) != 0;
     frame->opcode = b[0] & 0x0f;
     len = b[1];
@@ -452,6 +474,7 @@ int rig_run(Suite *suite)
     SRunner *runner = srunner_create(suite);
     int failed;
 
+    main_thread = pthread_self();
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
     srunner_free(runner);

@@ -40,14 +40,21 @@ enum {
 };
 
 /*
- * ck_assert() for what runs a million times: libcheck notes the place of each
- * of its own in a file.
+ * ck_assert() for any thread, and for what runs a million times: libcheck
+ * notes the place of each of its own in a file, and jumps out of the thread
+ * that runs the test, whoever failed.
  */
 #define rig_check(condition)                                                 \
     do {                                                                     \
         if (!(condition))                                                    \
-            ck_abort_msg("not so: %s", #condition);                          \
+            rig_fail(__FILE__, __LINE__, "not so: %s", #condition);          \
     } while (0)
+
+#define rig_abort(...) rig_fail(__FILE__, __LINE__, __VA_ARGS__)
+
+/* Fails the test; on another thread than the test's, ends the process. */
+void rig_fail(const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 3, 4), noreturn));
 
 /*
  * How often a loop runs: `full` times under "make check-stress" (which sets

@@ -109,7 +109,7 @@ static void check_message(struct seen *seen)
     i = number_at(seen->message + 8);
     rig_check(sender < SENDERS);
     if (i != seen->next[sender])
-        ck_abort_msg("message %u of sender %u, expected %u", i, sender,
+        rig_abort("message %u of sender %u, expected %u", i, sender,
                      seen->next[sender]);
     while (same < seen->len && seen->message[same] == 'a' + (int)(i % 26))
         same++;

@@ -58,7 +58,7 @@ static void check_letters(const struct rig_frame *frame, char *letter,
     }
     for (size_t i = 0; i < frame->len; i++)
         if (frame->data[i] != (uint8_t)*letter)
-            ck_abort_msg("byte %zu is %c in a message of %c", i,
+            rig_abort("byte %zu is %c in a message of %c", i,
                          frame->data[i], *letter);
     if (frame->fin) {
         whole[*letter - 'a']++;
