@@ -118,7 +118,7 @@ void nib__conn_fail(struct nib_conn *c, unsigned code, const char *reason,
         enter_closing(c, true);
         if (c->in != NULL)
             nib__inbox_end(c->in, -EPIPE, false);
-    } else if (c->phase != NIB__CLOSING || !final) {
+    } else if (c->phase != NIB__CLOSING || (!final && c->close_now)) {
         return;
     }
     drop_waiting(c);

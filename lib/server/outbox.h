@@ -42,7 +42,7 @@ struct nib__chunk {
     uint32_t len; /* own bytes in use */
     uint32_t capacity; /* of own bytes */
     uint32_t off; /* of own bytes and ref: already written */
-    bool raw;     /* HTTP text, not frames */
+    bool raw;     /* HTTP text, or the rest of a frame */
     uint8_t bytes[];
 };
 

@@ -360,7 +360,7 @@ static bool too_slow(const struct nib__tail *log, const struct nib__segment *s,
     const struct nib__segment *last = log->last;
     uint64_t last_message;
 
-    if (m->conn->progress_ms == UINT64_MAX || m->end != UINT64_MAX)
+    if (m->conn->progress_ms == UINT64_MAX)
         return false;
     if (at_full_tail(log, s))
         return true;
@@ -389,7 +389,7 @@ unsigned nib__tail_close_slow(struct nib__tail *log)
         }
         closed++;
         nib__count(&log->shard->counters.slow, 1);
-        /* Takes the member out, or marks its end, and may free segments. */
+        /* Takes the member out, and may free segments. */
         nib__conn_fail(m->conn, 1013, "slow consumer", false);
         s = log->first;
     }

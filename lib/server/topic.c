@@ -479,19 +479,41 @@ void nib__cursors_end(struct nib_conn *c)
     }
 }
 
+/*
+ * Moves the rest of a frame into the outbox, which has been dropped: a peer
+ * that does not read must not pin the log of all others. The chunk begins
+ * with a byte that counts as written, as the frame's beginning is. False: no
+ * memory.
+ */
+static bool keep_rest(struct nib_conn *c, const struct nib__member *m,
+                      size_t rest) NIB__OWNER_ONLY;
+static bool keep_rest(struct nib_conn *c, const struct nib__member *m,
+                      size_t rest)
+{
+    const struct nib__segment *s = nib__tail_at(m);
+    struct nib__chunk *chunk = nib__chunk_new(&c->shard->pool, rest + 1);
+
+    if (chunk == NULL)
+        return false;
+    memcpy(chunk->bytes + 1, s->bytes + (m->pos - s->start), rest);
+    chunk->off = 1;
+    chunk->len = (uint32_t)(rest + 1);
+    chunk->raw = true;
+    nib__lock_take(&c->out.lock);
+    nib__outbox_link(&c->out, chunk, rest);
+    nib__lock_release(&c->out.lock);
+    return true;
+}
+
 void nib__cursors_drop(struct nib_conn *c)
 {
-    struct nib__member **place = &c->members;
+    while (c->members != NULL) {
+        size_t rest = frame_rest(c->members);
 
-    while (*place != NULL) {
-        struct nib__member *m = *place;
-        size_t rest = frame_rest(m);
-
-        if (rest == 0) {
-            member_leave(c, place);
-        } else {
-            m->end = m->pos + rest;
-            place = &m->conn_next;
+        if (rest > 0 && !keep_rest(c, c->members, rest)) {
+            nib__conn_end(c, true);
+            return;
         }
+        member_leave(c, &c->members);
     }
 }

@@ -70,7 +70,11 @@ void nib__cursors_settle(struct nib_conn *c, bool blocked) NIB__OWNER_ONLY;
 /* Sets an end-mark at the log's head for every cursor: no more after it. */
 void nib__cursors_end(struct nib_conn *c) NIB__OWNER_ONLY;
 
-/* Drops everything but the rest of a frame that is partly written. */
+/*
+ * Ends all subscriptions at once. The rest of a frame that is partly written
+ * goes to the outbox, which must have been dropped; without memory for it the
+ * connection ends.
+ */
 void nib__cursors_drop(struct nib_conn *c) NIB__OWNER_ONLY;
 
 /* Ends all subscriptions of a connection. */
