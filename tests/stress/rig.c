@@ -195,15 +195,28 @@ static unsigned entries(const char *path)
     return count;
 }
 
-static void *nothing(void *arg)
+static void *say_tid(void *tid)
 {
-    return arg;
+    *(pid_t *)tid = gettid();
+    return NULL;
+}
+
+static bool no_task(void *tid)
+{
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/self/task/%d", (int)*(pid_t *)tid);
+    return access(path, F_OK) != 0;
 }
 
 struct rig_census rig_census(void)
 {
-    /* A sanitizer's own thread begins with the first one of ours. */
-    rig_thread_end(rig_thread(nothing, NULL));
+    pid_t tid;
+
+    /* A sanitizer's own thread begins with the first one of ours, which stays
+       in /proc for a moment after it was joined. */
+    rig_thread_end(rig_thread(say_tid, &tid));
+    rig_until(no_task, &tid, "a joined thread goes");
     return (struct rig_census){entries("/proc/self/fd"),
                                entries("/proc/self/task")};
 }
