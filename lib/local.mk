@@ -16,6 +16,7 @@ libnib_sources = \
 	%D%/base/digest.h \
 	%D%/base/error.c \
 	%D%/base/error.h \
+	%D%/base/hash.h \
 	%D%/base/log.c \
 	%D%/base/log.h \
 	%D%/base/mask.c \

@@ -19,6 +19,7 @@ unit_tests = \
 	%D%/unit/test_frame \
 	%D%/unit/test_handshake \
 	%D%/unit/test_handshake_limits \
+	%D%/unit/test_hash \
 	%D%/unit/test_histogram \
 	%D%/unit/test_inbox \
 	%D%/unit/test_log \

@@ -23,7 +23,6 @@
 #define NIB__ACQUIRE(...) NIB__ATTR(acquire_capability(__VA_ARGS__))
 #define NIB__RELEASE(...) NIB__ATTR(release_capability(__VA_ARGS__))
 #define NIB__TRY_ACQUIRE(...) NIB__ATTR(try_acquire_capability(__VA_ARGS__))
-#define NIB__EXCLUDES(...) NIB__ATTR(locks_excluded(__VA_ARGS__))
 #define NIB__NO_ANALYSIS NIB__ATTR(no_thread_safety_analysis)
 
 /* The role of the thread that owns a connection; has no memory of use. */

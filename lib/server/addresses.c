@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 
 enum {
     BUCKETS = 4096, /* chains stay short for tens of thousands of peers */
@@ -47,16 +48,13 @@ void nib__addresses_destroy(struct nib__addresses *a)
     nib__lock_destroy(&a->lock);
 }
 
-/* Where the entry of a peer is, or would be appended (FNV-1a). */
+/* Where the entry of a peer is, or would be appended. */
 static struct nib__address **find(struct nib__addresses *a,
                                   const struct nib__peer *peer)
 {
-    uint32_t hash = 2166136261u;
-    struct nib__address **place;
+    struct nib__address **place =
+        &a->buckets[nib__hash(peer->bytes, sizeof peer->bytes) % BUCKETS];
 
-    for (size_t i = 0; i < sizeof peer->bytes; i++)
-        hash = (hash ^ peer->bytes[i]) * 16777619u;
-    place = &a->buckets[hash % BUCKETS];
     while (*place != NULL &&
            ((*place)->family != peer->family ||
             memcmp((*place)->bytes, peer->bytes, sizeof peer->bytes) != 0))

@@ -270,10 +270,6 @@ void nib__http_refuse(struct nib_conn *c, int status, const char *text,
 
 /* ---- request.c ---- */
 
-/* Opens the connection: its 101 is `chunk`. */
-void nib__conn_open(struct nib_conn *c, struct nib__chunk *chunk)
-    NIB__OWNER_ONLY;
-
 /* The peer has gone, or the deadline has come, before a decision. Returns
    false if somebody has decided just now. */
 bool nib__request_withdraw(struct nib_request *req, int result);

@@ -93,15 +93,6 @@ static int try_append(struct send *s, bool here, bool *post)
     return err;
 }
 
-/* When a waiting send gives up, on nib__clock_ns()'s scale. */
-static uint64_t send_due_ns(const struct nib_conn *c)
-{
-    int ms = c->route->send_timeout_ms;
-
-    return ms < 0 ? UINT64_MAX
-                  : nib__clock_ns() + (uint64_t)ms * 1000000u;
-}
-
 /* The line ended for this waiter, or its time did. */
 static int leave_line(struct send *s, struct nib__waiter *w)
 {
@@ -170,7 +161,7 @@ static int send_now(struct send *s)
     else if (err == 0 && here)
         flush_here(c);
     if (err == -EAGAIN && !(s->flags & NIB_NOWAIT) && !nib__on_reactor()) {
-        s->due_ns = send_due_ns(c);
+        s->due_ns = nib__clock_due_ns(c->route->send_timeout_ms);
         while (err == -EAGAIN)
             err = wait_append(s);
     }
@@ -219,7 +210,6 @@ int nib_send_message(struct nib_conn *c, struct nib_message *msg,
 
 int nib_recv(struct nib_conn *c, struct nib_message **msg, int timeout_ms)
 {
-    uint64_t due_ns = 0;
     bool more;
     int err;
 
@@ -227,11 +217,7 @@ int nib_recv(struct nib_conn *c, struct nib_message **msg, int timeout_ms)
         return -EDEADLK;
     if (c->in == NULL)
         return NIB_ESTATE;
-    if (timeout_ms < 0)
-        due_ns = UINT64_MAX;
-    else if (timeout_ms > 0)
-        due_ns = nib__clock_ns() + (uint64_t)timeout_ms * 1000000u;
-    err = nib__inbox_take(c->in, due_ns, msg, &more);
+    err = nib__inbox_take(c->in, nib__clock_due_ns(timeout_ms), msg, &more);
     if (more)
         nib__conn_ask(c, NIB__OP_READ);
     return err;

@@ -260,8 +260,7 @@ void nib__handlers_close(struct nib__handlers *h)
     nib__lock_release(&h->lock);
 }
 
-int nib__handlers_join(struct nib__handlers *h, uint64_t due_ns,
-                       unsigned *running)
+int nib__handlers_join(struct nib__handlers *h, uint64_t due_ns)
 {
     struct nib__thread *threads = NULL;
     int err = 0;
@@ -275,8 +274,6 @@ int nib__handlers_join(struct nib__handlers *h, uint64_t due_ns,
         threads = h->threads;
         h->threads = NULL;
     }
-    if (running != NULL)
-        *running = h->running;
     nib__lock_release(&h->lock);
     while (threads != NULL) {
         struct nib__thread *next = threads->next;

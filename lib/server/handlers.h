@@ -13,7 +13,6 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/log.h"
 #include "threads/lock.h"
 
 struct nib_request;
@@ -41,7 +40,6 @@ struct nib__handlers {
     size_t stack_bytes;
     bool closed;
     struct nib_server *server;
-    struct nib__log_limit limit_log;
 };
 
 void nib__handlers_init(struct nib__handlers *h, struct nib_server *srv);
@@ -71,10 +69,9 @@ void nib__handlers_close(struct nib__handlers *h);
 
 /*
  * Waits until all threads have ended, then joins them. Returns 0, or
- * -ETIMEDOUT with the number of handlers that still run.
+ * -ETIMEDOUT if some handlers still run.
  */
-int nib__handlers_join(struct nib__handlers *h, uint64_t due_ns,
-                       unsigned *running);
+int nib__handlers_join(struct nib__handlers *h, uint64_t due_ns);
 
 /* Does this thread belong to the pool of srv? */
 bool nib__handlers_here(const struct nib_server *srv);

@@ -151,19 +151,12 @@ static uint8_t opcode_of(unsigned kind)
     return kind & NIB_TEXT ? NIB__TEXT : NIB__BINARY;
 }
 
-struct nib__chunk *nib__chunk_encode(struct nib__chunk_pool *pool,
-                                     unsigned kind, const void *data,
-                                     size_t len, size_t frame_bytes)
+void nib__wire_encode(uint8_t *to, unsigned kind, const void *data,
+                      size_t len, size_t frame_bytes)
 {
-    struct nib__chunk *chunk =
-        nib__chunk_new(pool, nib__wire_bytes(len, frame_bytes));
     const uint8_t *from = data;
     uint8_t opcode = opcode_of(kind);
-    uint8_t *to;
 
-    if (chunk == NULL)
-        return NULL;
-    to = chunk->bytes;
     do {
         size_t part = len < frame_bytes ? len : frame_bytes;
 
@@ -175,7 +168,19 @@ struct nib__chunk *nib__chunk_encode(struct nib__chunk_pool *pool,
         from += part;
         opcode = NIB__CONTINUATION;
     } while (len > 0);
-    chunk->len = (uint32_t)(to - chunk->bytes);
+}
+
+struct nib__chunk *nib__chunk_encode(struct nib__chunk_pool *pool,
+                                     unsigned kind, const void *data,
+                                     size_t len, size_t frame_bytes)
+{
+    size_t bytes = nib__wire_bytes(len, frame_bytes);
+    struct nib__chunk *chunk = nib__chunk_new(pool, bytes);
+
+    if (chunk == NULL)
+        return NULL;
+    nib__wire_encode(chunk->bytes, kind, data, len, frame_bytes);
+    chunk->len = (uint32_t)bytes;
     return chunk;
 }
 

@@ -142,6 +142,13 @@ struct nib__chunk *nib__chunk_share(struct nib__chunk_pool *pool,
                                     struct nib_message *msg,
                                     size_t frame_bytes);
 
+/*
+ * Writes data[0..len) to `to` as the frames of one message, each of at most
+ * frame_bytes of payload; nib__wire_bytes() of room.
+ */
+void nib__wire_encode(uint8_t *to, unsigned kind, const void *data,
+                      size_t len, size_t frame_bytes);
+
 /* Bytes on the wire of a message of len bytes. */
 size_t nib__wire_bytes(size_t len, size_t frame_bytes);
 

@@ -271,9 +271,8 @@ static int leave_line(struct nib__publish *p)
 /* Stands in line until somebody has posted p. */
 static int wait_in_line(struct nib__publish *p)
 {
-    int ms = nib__limits(p->server)->send_timeout_ms;
-    uint64_t due_ns = ms < 0 ? UINT64_MAX
-                             : nib__clock_ns() + (uint64_t)ms * 1000000u;
+    uint64_t due_ns =
+        nib__clock_due_ns(nib__limits(p->server)->send_timeout_ms);
 
     while (atomic_load_explicit(&p->word, memory_order_acquire) == 0)
         if (nib__futex_wait(&p->word, 0, due_ns) == -ETIMEDOUT)
@@ -310,7 +309,7 @@ static int publish_new(struct nib_server *srv, const char *topic,
                        unsigned flags, struct nib__publish **out)
 {
     const struct nib__limits *l = nib__limits(srv);
-    size_t len = strnlen(topic, 1025);
+    size_t len = nib__topic_name_length(topic);
     struct nib__topic *found;
     struct nib__publish *p;
     int err = flags & NIB_TRUSTED ? 0 : nib__message_check(msg);
@@ -318,7 +317,7 @@ static int publish_new(struct nib_server *srv, const char *topic,
     *out = NULL;
     if (err < 0)
         return err;
-    if (len == 0 || len > 1024)
+    if (len == 0)
         return -EINVAL;
     if (msg->len > l->message_bytes)
         return -EMSGSIZE;

@@ -460,15 +460,14 @@ static int join_conns(struct nib_server *srv, uint64_t due_ns)
     }
 }
 
-static int join_all(struct nib_server *srv, uint64_t due_ns,
-                    unsigned *running)
+static int join_all(struct nib_server *srv, uint64_t due_ns)
 {
     int err = join_conns(srv, due_ns);
 
     if (err < 0)
         return err;
     move_on(srv, NIB__DRAINING, NIB__STOPPING);
-    err = nib__handlers_join(&srv->handlers, due_ns, running);
+    err = nib__handlers_join(&srv->handlers, due_ns);
     if (err < 0)
         return err;
     end_threads(srv);
@@ -495,9 +494,7 @@ static int enter_join(struct nib_server *srv, uint64_t due_ns)
 int nib_server_join(struct nib_server *srv, int timeout_ms,
                     unsigned *running)
 {
-    uint64_t due_ns = timeout_ms < 0 ? UINT64_MAX
-                                     : nib__clock_ns() +
-                                           (uint64_t)timeout_ms * 1000000u;
+    uint64_t due_ns = nib__clock_due_ns(timeout_ms);
     uint64_t queued, in_handlers;
     int err;
 
@@ -510,7 +507,7 @@ int nib_server_join(struct nib_server *srv, int timeout_ms,
     err = enter_join(srv, due_ns);
     if (err == 0) {
         if (nib__server_life(srv) != NIB__ENDED)
-            err = join_all(srv, due_ns, running);
+            err = join_all(srv, due_ns);
         atomic_store_explicit(&srv->joining, false, memory_order_release);
         tell_joiners(srv);
     }
@@ -540,15 +537,10 @@ void nib_server_free(struct nib_server *srv)
 int nib_server_next(struct nib_server *srv, struct nib_request **req,
                     int timeout_ms)
 {
-    uint64_t due_ns = 0;
-
     if (nib__on_reactor())
         return -EDEADLK;
-    if (timeout_ms < 0)
-        due_ns = UINT64_MAX;
-    else if (timeout_ms > 0)
-        due_ns = nib__clock_ns() + (uint64_t)timeout_ms * 1000000u;
-    return nib__handlers_next(&srv->handlers, req, due_ns);
+    return nib__handlers_next(&srv->handlers, req,
+                              nib__clock_due_ns(timeout_ms));
 }
 
 /* ---- statistics ---- */

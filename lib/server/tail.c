@@ -126,27 +126,6 @@ static int reserve_end(struct nib__segment *s)
     return 0;
 }
 
-/* The message as frames, as nib__chunk_encode() makes them. */
-static void encode(uint8_t *to, const struct nib_message *msg,
-                   size_t frame_bytes)
-{
-    const uint8_t *from = msg->data;
-    size_t left = msg->len;
-    uint8_t opcode = msg->kind == NIB_TEXT ? NIB__TEXT : NIB__BINARY;
-
-    do {
-        size_t part = left < frame_bytes ? left : frame_bytes;
-
-        left -= part;
-        to += nib__frame_encode_server(to, opcode, left == 0, part);
-        if (part > 0)
-            memcpy(to, from, part);
-        to += part;
-        from += part;
-        opcode = NIB__CONTINUATION;
-    } while (left > 0);
-}
-
 int nib__tail_append(struct nib__tail *log, const struct nib_message *msg,
                     size_t bytes)
 {
@@ -156,8 +135,8 @@ int nib__tail_append(struct nib__tail *log, const struct nib_message *msg,
         s = grow(log, bytes);
     if (s == NULL || reserve_end(s) < 0)
         return -ENOMEM;
-    encode(s->bytes + s->len, msg,
-           log->shard->server->config->limits.frame_bytes);
+    nib__wire_encode(s->bytes + s->len, msg->kind, msg->data, msg->len,
+                     nib__limits(log->shard->server)->frame_bytes);
     s->len += bytes;
     s->ends[s->count++] = (uint32_t)s->len;
     log->head += bytes;

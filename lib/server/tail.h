@@ -91,6 +91,9 @@ struct nib__topic {
 
 /* ---- topic.c ---- */
 
+/* The length of a topic's name; 0 if it cannot be one. */
+size_t nib__topic_name_length(const char *name);
+
 /* Finds a topic, or makes it; takes a reference. NULL: none, no memory. */
 struct nib__topic *nib__topic_get(struct nib_server *srv, const char *name,
                                   size_t len, bool make);

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/hash.h"
 #include "server/tail.h"
 
 enum {
@@ -44,16 +45,13 @@ size_t nib__topic_limit(const struct nib_server *srv)
     return srv->config->limits.topic_bytes;
 }
 
-/* Where a name is, or would be appended (FNV-1a). */
+/* Where a name is, or would be appended. */
 static struct nib__topic **find(struct nib__topics *topics, const char *name,
                                 size_t len)
 {
-    uint32_t hash = 2166136261u;
-    struct nib__topic **place;
+    struct nib__topic **place =
+        &topics->buckets[nib__hash(name, len) % BUCKETS];
 
-    for (size_t i = 0; i < len; i++)
-        hash = (hash ^ (uint8_t)name[i]) * 16777619u;
-    place = &topics->buckets[hash % BUCKETS];
     while (*place != NULL && ((*place)->name_len != len ||
                               memcmp((*place)->name, name, len) != 0))
         place = &(*place)->next;
@@ -200,8 +198,7 @@ static void subscribe_cancel(struct nib__record *record)
     nib_conn_unref(c);
 }
 
-/* The length of a valid name, or 0. */
-static size_t name_length(const char *name)
+size_t nib__topic_name_length(const char *name)
 {
     size_t len = strnlen(name, NAME_MAX_BYTES + 1);
 
@@ -210,7 +207,7 @@ static size_t name_length(const char *name)
 
 int nib_subscribe(struct nib_conn *c, const char *topic)
 {
-    size_t len = name_length(topic);
+    size_t len = nib__topic_name_length(topic);
     struct nib__member *m;
     int err;
 
@@ -272,7 +269,7 @@ static void unsubscribe_cancel(struct nib__record *record)
 
 int nib_unsubscribe(struct nib_conn *c, const char *topic)
 {
-    size_t len = name_length(topic);
+    size_t len = nib__topic_name_length(topic);
     struct nib__topic *found;
     struct leaving *l;
     int err;

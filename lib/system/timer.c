@@ -44,6 +44,15 @@ uint64_t nib__clock_ns(void)
            atomic_load_explicit(&advanced_ms, memory_order_relaxed) * 1000000;
 }
 
+uint64_t nib__clock_due_ns(int timeout_ms)
+{
+    if (timeout_ms < 0)
+        return UINT64_MAX;
+    return timeout_ms == 0
+               ? 0
+               : nib__clock_ns() + (uint64_t)timeout_ms * 1000000u;
+}
+
 void nib__clock_advance_ms(uint64_t ms)
 {
     atomic_fetch_add_explicit(&advanced_ms, ms, memory_order_relaxed);

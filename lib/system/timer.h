@@ -39,6 +39,12 @@ uint64_t nib__clock_ms(void);
 /* Nanoseconds of CLOCK_MONOTONIC, plus what a test has added. [any] */
 uint64_t nib__clock_ns(void);
 
+/*
+ * When a wait of timeout_ms ends, on nib__clock_ns()'s scale: UINT64_MAX for
+ * -1 (never), 0, long past, for 0 (at once). [any]
+ */
+uint64_t nib__clock_due_ns(int timeout_ms);
+
 /* For tests: moves the clock of the process forward. [any] */
 void nib__clock_advance_ms(uint64_t ms);
 

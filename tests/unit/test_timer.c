@@ -341,6 +341,17 @@ START_TEST(a_test_can_move_the_clock)
 }
 END_TEST
 
+START_TEST(a_wait_has_its_end)
+{
+    uint64_t before = nib__clock_ns(), due = nib__clock_due_ns(1500);
+
+    ck_assert_uint_ge(due, before + 1500000000u);
+    ck_assert_uint_le(due, nib__clock_ns() + 1500000000u);
+    ck_assert_uint_eq(nib__clock_due_ns(0), 0);
+    ck_assert_uint_eq(nib__clock_due_ns(-1), UINT64_MAX);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("timer");
@@ -350,6 +361,7 @@ int main(void)
 
     tcase_add_checked_fixture(tc, setup, teardown);
     tcase_add_test(tc, nothing_is_armed_at_first);
+    tcase_add_test(tc, a_wait_has_its_end);
     tcase_add_test(tc, a_timer_fires_once_when_due);
     tcase_add_test(tc, they_fire_in_order);
     tcase_add_test(tc, a_timer_can_be_moved);
