@@ -80,9 +80,10 @@ style_tests = \
 # Scripts (.sh, .py) that start the real programs, and what takes longer:
 # end-to-end, stress, models. --disable-e2e leaves them out.
 e2e_tests = \
-	%D%/e2e/console.py \
+	%D%/e2e/test_bench.py \
 	%D%/e2e/test_browser.py \
 	%D%/e2e/test_clients.py \
+	%D%/e2e/test_console.py \
 	%D%/e2e/test_examples.py \
 	%D%/e2e/test_man_options.py \
 	%D%/e2e/test_nibd.py \

@@ -1,4 +1,4 @@
-"""console - nib, the console client, against a server that is a script.
+"""test_console - nib, the console client, against a server that is a script.
 
 The server here is a plain socket that says what the case wants, so that the
 client is judged by something that shares no code with it.
