@@ -128,9 +128,7 @@ static void *thread_main(void *arg)
         struct nib_request *req;
 
         while (h->pool.first == NULL && !h->closed) {
-            h->idle++;
             pthread_cond_wait(&h->work, &h->lock.mutex);
-            h->idle--;
         }
         if (h->pool.first == NULL)
             break;
@@ -176,25 +174,36 @@ static int grow(struct nib__handlers *h)
     return 0;
 }
 
+/*
+ * May one more request queue for the pool? Threads that run no handler, new
+ * ones included, take one request each, so those do not count as waiting.
+ */
+static int find_thread(struct nib__handlers *h)
+{
+    int err = 0;
+
+    if (h->pool.count >= h->alive - h->running && h->alive < h->limit)
+        err = grow(h);
+    if (h->alive == 0)
+        return err;
+    return h->pool.count < h->alive - h->running + h->queue_limit ? 0
+                                                                   : -EAGAIN;
+}
+
 int nib__handlers_submit(struct nib__handlers *h, struct nib_request *req)
 {
     bool own = req->route->handler == NULL;
-    struct nib__queue *q = own ? &h->own : &h->pool;
-    int err = 0;
+    int err;
 
     nib__lock_take(&h->lock);
     if (h->closed)
         err = -ECANCELED;
-    else if (!own && q->count >= h->idle && h->alive < h->limit)
-        err = grow(h);
-    if (err < 0 && err != -ECANCELED && h->alive > 0)
-        err = 0;
-    /* Those that an idle or a new thread is about to take do not wait. */
-    if (err == 0 && q->count >= h->queue_limit + (own ? 0 : h->idle) +
-                                    (own ? 0 : h->limit - h->alive))
-        err = q->count == 0 && h->running < h->alive ? 0 : -EAGAIN;
+    else if (own)
+        err = h->own.count < h->queue_limit ? 0 : -EAGAIN;
+    else
+        err = find_thread(h);
     if (err == 0) {
-        queue_push(q, req);
+        queue_push(own ? &h->own : &h->pool, req);
         pthread_cond_signal(own ? &h->next : &h->work);
     }
     nib__lock_release(&h->lock);

@@ -26,14 +26,13 @@ struct nib__queue {
 
 struct nib__handlers {
     struct nib__lock lock; /* for all that follows */
-    pthread_cond_t work;   /* for idle threads */
+    pthread_cond_t work;   /* for threads without a handler */
     pthread_cond_t next;   /* for nib_server_next() */
     pthread_cond_t gone;   /* a thread has ended */
     struct nib__queue pool;
     struct nib__queue own; /* for nib_server_next() */
     struct nib__thread *threads; /* all that were started */
     unsigned alive;
-    unsigned idle;
     unsigned running; /* in a handler */
     unsigned limit;
     unsigned queue_limit;
