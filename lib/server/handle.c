@@ -330,13 +330,13 @@ struct nib_server *nib_conn_server(const struct nib_conn *c)
 
 void *nib_conn_user(const struct nib_conn *c)
 {
-    return c->user;
+    return atomic_load_explicit(&c->user, memory_order_acquire);
 }
 
 void nib_conn_set_user(struct nib_conn *c, void *user)
 {
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
-    c->user = user;
+    atomic_store_explicit(&c->user, user, memory_order_release);
 }
 
 int nib_conn_close_info(struct nib_conn *c, struct nib_close_info *out)

@@ -368,6 +368,9 @@ static int carry_out(struct decision *d)
 
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
     if (c->phase != NIB__PENDING) {
+        /* Who decides again is told the same. */
+        atomic_store_explicit(&d->req->decision, -EPIPE,
+                              memory_order_release);
         decision_free(d);
         return -EPIPE;
     }

@@ -46,6 +46,7 @@ static void destroy(struct nib_server *srv)
     }
     nib__free(srv->shards);
     nib__free(srv->listen_fds);
+    nib__free(srv->listen_names);
     nib__topics_free(srv->topics);
     nib__handlers_destroy(&srv->handlers);
     nib__addresses_destroy(&srv->addresses);
@@ -140,7 +141,8 @@ static void drain_one(struct nib_conn *c)
 static void cut_off_one(struct nib_conn *c) NIB__OWNER_ONLY;
 static void cut_off_one(struct nib_conn *c)
 {
-    nib__conn_end(c, true);
+    /* A reset would eat the answer that has just been written. */
+    nib__conn_end(c, c->phase != NIB__LINGER);
 }
 
 static void begin_draining(struct nib__shard *shard) NIB__OWNER_ONLY;
@@ -191,10 +193,13 @@ static bool turn(struct nib__reactor *r)
         return true;
     if (life == NIB__ENDED)
         return false;
-    if (!shard->draining)
+    if (!shard->draining) {
         begin_draining(shard);
-    if (shard->conns != NULL)
+        /* Even with no grace, what was queued is written once: the 503. */
+        nib__timer_arm(&shard->reactor.timers, &shard->tick, 0);
+    } else if (shard->conns != NULL) {
         check_grace(shard, life);
+    }
     return true;
 }
 
@@ -281,12 +286,14 @@ static int make_shards(struct nib_server *srv)
     srv->shards = nib__alloc_zero(count * sizeof *srv->shards);
     srv->listen_fds = nib__alloc_array(srv->config->address_count + 1,
                                        sizeof *srv->listen_fds);
+    srv->listen_names = nib__alloc_array(srv->config->address_count + 1,
+                                         sizeof *srv->listen_names);
     srv->topics = nib__topics_new();
     for (unsigned i = 0; srv->listen_fds != NULL &&
                          i < srv->config->address_count; i++)
         srv->listen_fds[i] = -1;
     if (srv->shards == NULL || srv->listen_fds == NULL ||
-        srv->topics == NULL)
+        srv->listen_names == NULL || srv->topics == NULL)
         return -ENOMEM;
     while (srv->shard_count < count && err == 0) {
         err = shard_init(srv, srv->shard_count);
@@ -345,6 +352,15 @@ const char *nib_server_error(const struct nib_server *srv)
 }
 
 /* ---- starting ---- */
+
+/* The listeners' names, which outlive the listeners. */
+static void name_listeners(struct nib_server *srv)
+{
+    for (unsigned i = 0; i < srv->config->address_count; i++)
+        nib__socket_name(srv->listen_fds[i], srv->listen_names[i],
+                         sizeof srv->listen_names[i]);
+    srv->name_count = srv->config->address_count;
+}
 
 /* Lets the process have as many descriptors as connections may need. */
 static void raise_file_limit(const struct nib_server *srv)
@@ -412,6 +428,7 @@ int nib_server_start(struct nib_server *srv)
         end_threads(srv);
         return err;
     }
+    name_listeners(srv);
     /* A stop may have come before there was anything to stop. */
     if (atomic_load(&srv->stop_at_ms) != UINT64_MAX &&
         move_on(srv, NIB__RUNNING, NIB__DRAINING))
@@ -422,11 +439,9 @@ int nib_server_start(struct nib_server *srv)
 int nib_server_address(const struct nib_server *srv, unsigned number,
                        char *text, size_t cap)
 {
-    enum nib__life life = nib__server_life(srv);
-
-    if (number >= srv->config->address_count || life != NIB__RUNNING)
+    if (number >= srv->name_count)
         return -ENOENT;
-    return nib__socket_name(srv->listen_fds[number], text, cap);
+    return snprintf(text, cap, "%s", srv->listen_names[number]);
 }
 
 /* ---- stopping ---- */

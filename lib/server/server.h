@@ -88,6 +88,8 @@ struct nib_server {
     struct nib__shard *shards;
     unsigned shard_count;
     int *listen_fds; /* one for each address, -1: closed */
+    char (*listen_names)[NIB__ADDRESS_TEXT];
+    unsigned name_count; /* 0 until it is started */
     struct nib__handlers handlers;
     struct nib__topics *topics;
     struct nib__addresses addresses; /* connections of each peer */

@@ -320,6 +320,8 @@ START_TEST(a_client_may_leave_at_any_moment)
                            : nib_reject(req, 403, NULL, 0, "no", 2);
         if (result != 0)
             ck_assert_int_eq(result, -EPIPE);
+        ck_assert_int_eq(nib_accept(req, NULL, NULL),
+                         result == 0 ? NIB_ESTATE : -EPIPE);
         if (conn != NULL) {
             struct nib_message *msg;
 
@@ -726,6 +728,29 @@ START_TEST(a_decision_after_the_stop_fails)
 }
 END_TEST
 
+START_TEST(a_stop_without_grace_still_answers)
+{
+    enum { UNDECIDED = 100 };
+    struct nib_request *reqs[UNDECIDED];
+    struct peer *peers[UNDECIDED];
+
+    site_start(&site, NULL);
+    for (int i = 0; i < UNDECIDED; i++) {
+        peers[i] = site_connect(&site);
+        reqs[i] = ask(peers[i], "");
+    }
+    nib_server_stop(site.srv, 0);
+    for (int i = 0; i < UNDECIDED; i++) {
+        peer_expect_text(peers[i], "HTTP/1.1 503 Service Unavailable\r\n");
+        peer_free(peers[i]);
+    }
+    site_end(&site);
+    for (int i = 0; i < UNDECIDED; i++)
+        nib_request_unref(reqs[i]);
+    site_check_left(&site);
+}
+END_TEST
+
 START_TEST(a_request_kept_by_a_callback_is_decided_later)
 {
     struct nib_request *req;
@@ -996,6 +1021,7 @@ int main(void)
         TEST(an_asynchronous_accept_needs_nobody_to_tell),
         TEST(an_asynchronous_reject_tells_once),
         TEST(a_decision_after_the_stop_fails),
+        TEST(a_stop_without_grace_still_answers),
         TEST(a_request_kept_by_a_callback_is_decided_later),
         TEST(frames_sent_before_the_accept_are_kept),
         TEST(a_close_before_the_accept_is_answered_after_it),
