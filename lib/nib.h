@@ -363,6 +363,16 @@ NIB_API int nib_config_set_control_rate(struct nib_config *cfg,
                                         unsigned per_second);
 
 /*
+ * Functions, subscriptions and their ends (nib_post, nib_subscribe,
+ * nib_unsubscribe) that may wait for one connection's owner (default 4096,
+ * 1 to 1000000). Beyond it they get -EAGAIN, so that a thread that never
+ * waits cannot fill the memory.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_set_commands(struct nib_config *cfg, unsigned max);
+
+/*
  * Bytes of one topic's log on each reactor (0, the default: the larger of 4
  * MiB and twice the largest message; else at least twice the largest
  * message), and of all topics together (default 0: no bound but the topics'
@@ -560,7 +570,7 @@ NIB_API int nib_server_start(struct nib_server *srv);
 NIB_API const char *nib_server_error(const struct nib_server *srv);
 
 /*
- * The number-th address that a started server listens on, counted from 0 in
+ * The number-th address that a started server listens on, or did, counted from 0 in
  * the order of nib_config_listen(), as "HOST:PORT", "[HOST]:PORT" or
  * "unix:PATH", with the real port.
  *
@@ -1118,7 +1128,9 @@ NIB_API int nib_conn_close_info(struct nib_conn *conn,
  * server stops first, on the owner, or on the caller if the post is refused.
  * conn is referenced until then; it may be closed when `run` runs.
  *
- * Returns 0 if posted; -ECANCELED or -ENOMEM after `cancel` has run.
+ * Returns 0 if posted; or, after `cancel` has run, -EAGAIN if
+ * nib_config_set_commands wait for this connection already; -ECANCELED;
+ * -ENOMEM.
  *
  * [any]
  */
@@ -1199,7 +1211,8 @@ NIB_API void nib_timer_free(struct nib_timer *timer);
  * Subscribes a connection to a topic: 1 to 1024 bytes, any text. It gets
  * every message published after this call returned. Idempotent.
  *
- * Returns 0; -EINVAL for a name that is too long or empty; -EPIPE; -ENOMEM;
+ * Returns 0; -EINVAL for a name that is too long or empty; -EPIPE; -EAGAIN if
+ * nib_config_set_commands wait for this connection already; -ENOMEM;
  * -ECANCELED.
  *
  * [any]

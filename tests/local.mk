@@ -19,6 +19,7 @@ unit_tests = \
 	%D%/unit/test_frame \
 	%D%/unit/test_handshake \
 	%D%/unit/test_handshake_limits \
+	%D%/unit/test_handlers \
 	%D%/unit/test_hash \
 	%D%/unit/test_histogram \
 	%D%/unit/test_inbox \
@@ -30,6 +31,7 @@ unit_tests = \
 	%D%/unit/test_outbox \
 	%D%/unit/test_owner \
 	%D%/unit/test_poller \
+	%D%/unit/test_reactor \
 	%D%/unit/test_response \
 	%D%/unit/test_socket \
 	%D%/unit/test_socket_local \
@@ -48,6 +50,7 @@ api_tests = \
 	%D%/api/test_close \
 	%D%/api/test_http \
 	%D%/api/test_limits \
+	%D%/api/test_post \
 	%D%/api/test_recv \
 	%D%/api/test_send \
 	%D%/api/test_topic
@@ -55,6 +58,7 @@ api_tests = \
 %C%_api_test_close_LDADD = $(api_ldadd)
 %C%_api_test_http_LDADD = $(api_ldadd)
 %C%_api_test_limits_LDADD = $(api_ldadd)
+%C%_api_test_post_LDADD = $(api_ldadd)
 %C%_api_test_recv_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
 %C%_api_test_topic_LDADD = $(api_ldadd)

@@ -108,6 +108,7 @@ static void posted_run(struct nib__record *record)
 {
     struct posted *p = (struct posted *)record;
 
+    nib__conn_command_over(p->conn); /* so that it may post itself again */
     nib__callback_begin(nib__conn_reactor(p->conn), "nib_post");
     p->run(p->conn, p->arg);
     nib__callback_end(nib__conn_reactor(p->conn));
@@ -119,6 +120,7 @@ static void posted_cancel(struct nib__record *record)
 {
     struct posted *p = (struct posted *)record;
 
+    nib__conn_command_over(p->conn);
     if (p->cancel != NULL)
         p->cancel(p->conn, p->arg);
     nib_conn_unref(p->conn);
@@ -130,6 +132,7 @@ int nib_post(struct nib_conn *c,
              void (*cancel)(struct nib_conn *conn, void *arg), void *arg)
 {
     struct posted *p = nib__alloc(sizeof *p);
+    int err;
 
     if (p == NULL) {
         if (cancel != NULL)
@@ -142,10 +145,10 @@ int nib_post(struct nib_conn *c,
                          .arg = arg};
     p->record.run = posted_run;
     p->record.cancel = posted_cancel;
-    if (nib__mailbox_post(&nib__conn_reactor(c)->mailbox, &p->record) == 0)
-        return 0;
-    posted_cancel(&p->record);
-    return -ECANCELED;
+    err = nib__conn_command(c, &p->record);
+    if (err < 0)
+        posted_cancel(&p->record);
+    return err;
 }
 
 static void park_run(struct nib__record *record) NIB__OWNER_ONLY;

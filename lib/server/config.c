@@ -43,6 +43,7 @@ static const struct nib__limits defaults = {
     .write_timeout_ms = 30000,
     .send_timeout_ms = 30000,
     .control_rate = 1000,
+    .commands = 4096,
     .stop_code = 1001,
 };
 
@@ -172,6 +173,7 @@ SETTER(max_connections, unsigned, max_connections, 0, UINT32_MAX)
 SETTER(max_per_address, unsigned, max_per_address, 0, UINT32_MAX)
 SETTER(max_handshakes, unsigned, max_handshakes, 0, UINT32_MAX)
 SETTER(control_rate, unsigned, control_rate, 0, 1000000)
+SETTER(commands, unsigned, commands, 1, 1000000)
 
 int nib_config_set_handlers(struct nib_config *cfg, unsigned max,
                             unsigned queue, size_t stack_bytes)

@@ -40,6 +40,7 @@ struct nib__limits {
     unsigned max_per_address;
     unsigned max_handshakes;
     unsigned control_rate;
+    unsigned commands;
     size_t topic_bytes;       /* 0: by message_bytes */
     size_t topic_total_bytes; /* 0: none */
     unsigned socket_send_bytes;

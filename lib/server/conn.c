@@ -386,6 +386,19 @@ void nib__conn_ask(struct nib_conn *c, uint8_t ops)
         nib__conn_post(c);
 }
 
+int nib__conn_command(struct nib_conn *c, struct nib__record *record)
+{
+    if (atomic_fetch_add_explicit(&c->commands, 1, memory_order_relaxed) >=
+        nib__conn_limits(c)->commands)
+        return -EAGAIN;
+    return nib__mailbox_post(&nib__conn_reactor(c)->mailbox, record);
+}
+
+void nib__conn_command_over(struct nib_conn *c)
+{
+    atomic_fetch_sub_explicit(&c->commands, 1, memory_order_relaxed);
+}
+
 /* ---- birth ---- */
 
 static void link_conn(struct nib__shard *shard, struct nib_conn *c)

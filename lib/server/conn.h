@@ -81,13 +81,14 @@ struct nib__parked {
 
 struct nib_conn {
     _Atomic unsigned refs;
+    _Atomic unsigned commands; /* that wait, of nib__conn_command() */
     _Atomic uint8_t state;  /* enum nib_conn_state, for anybody */
     _Atomic bool pinging;   /* a ping of nib_ping() is unanswered */
     _Atomic bool opened;    /* the 101 was queued; set by the owner */
     struct nib__shard *shard;
     const struct nib_route *route;
     uint64_t id;
-    void *user;
+    void *_Atomic user;
     char *subprotocol;      /* NULL: none */
     struct nib__outbox out;
     struct nib__inbox *in;  /* NULL: callbacks */
@@ -170,6 +171,14 @@ void nib__conn_post(struct nib_conn *c);
 
 /* Asks the owner for ops: by the record, or at once on its thread. [any] */
 void nib__conn_ask(struct nib_conn *c, uint8_t ops);
+
+/*
+ * Posts a command of which an application may leave many. Returns 0; -EAGAIN
+ * if too many of this connection wait; -ECANCELED. Each command, refused or
+ * not, is counted out by nib__conn_command_over() at its end. [any]
+ */
+int nib__conn_command(struct nib_conn *c, struct nib__record *record);
+void nib__conn_command_over(struct nib_conn *c);
 
 /* Lists the connection's task: its ops, its reading, its flush. */
 void nib__conn_soon(struct nib_conn *c) NIB__OWNER_ONLY;

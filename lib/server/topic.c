@@ -174,6 +174,7 @@ static void subscribe_run(struct nib__record *record)
     struct nib__tail *log = NULL;
 
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
+    nib__conn_command_over(c);
     if (c->phase == NIB__OPENED && *place == NULL) {
         log = nib__tail_get(m->topic, c->shard);
         if (log == NULL)
@@ -194,6 +195,7 @@ static void subscribe_cancel(struct nib__record *record)
     struct nib__member *m = (struct nib__member *)record;
     struct nib_conn *c = m->conn;
 
+    nib__conn_command_over(c);
     member_free(m, c->shard);
     nib_conn_unref(c);
 }
@@ -228,7 +230,7 @@ int nib_subscribe(struct nib_conn *c, const char *topic)
     m->conn = nib_conn_ref(c);
     m->end = UINT64_MAX;
     count_member(m->topic, c->shard, +1);
-    err = nib__mailbox_post(&nib__conn_reactor(c)->mailbox, &m->record);
+    err = nib__conn_command(c, &m->record);
     if (err < 0)
         subscribe_cancel(&m->record);
     return err;
@@ -243,6 +245,7 @@ struct leaving {
 
 static void leaving_free(struct leaving *l)
 {
+    nib__conn_command_over(l->conn);
     nib__topic_unref(l->conn->shard->server, l->topic);
     nib_conn_unref(l->conn);
     nib__free(l);
@@ -290,7 +293,7 @@ int nib_unsubscribe(struct nib_conn *c, const char *topic)
     l->record.cancel = unsubscribe_cancel;
     l->conn = nib_conn_ref(c);
     l->topic = found;
-    err = nib__mailbox_post(&nib__conn_reactor(c)->mailbox, &l->record);
+    err = nib__conn_command(c, &l->record);
     if (err < 0)
         leaving_free(l);
     return err;

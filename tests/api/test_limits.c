@@ -466,6 +466,7 @@ START_TEST(a_setting_has_a_range)
     RANGE(max_per_address, 0u, UINT32_MAX);
     RANGE(max_handshakes, 0u, UINT32_MAX);
     RANGE(control_rate, 0u, 1000000u);
+    RANGE(commands, 1u, 1000000u);
     REFUSED(nib_config_set_send_timeout_ms(cfg, -2),
             "send_timeout_ms -2: expected -1 or more");
     TAKEN(nib_config_set_send_timeout_ms(cfg, -1));

@@ -63,6 +63,7 @@ START_TEST(a_million_posts)
     struct nib_stats stats;
     unsigned count = rig_times(1000000);
 
+    ck_assert_int_eq(nib_config_set_commands(cfg, 1000000), 0);
     rig_meet_at(cfg, "/", &meeting);
     srv = rig_start(cfg);
     rig_open(&peer, rig_port(srv), "/", 0);
