@@ -2,10 +2,10 @@
 # nib.h. The parsers of its command line are those of the tools.
 
 nibd_settings_sources = \
-	%D%/address.c \
-	%D%/address.h \
 	%D%/settings.c \
 	%D%/settings.h \
+	tools/address.c \
+	tools/address.h \
 	tools/options.c \
 	tools/options.h \
 	tools/units.c \

@@ -3,11 +3,11 @@
  */
 #include "daemon/serve.h"
 
-#include "daemon/address.h"
 #include "daemon/log.h"
 #include "daemon/settings.h"
 #include "daemon/signals.h"
 #include "nib.h"
+#include "tools/address.h"
 
 #include <errno.h>
 #include <stdio.h>

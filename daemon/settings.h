@@ -7,7 +7,7 @@
 #ifndef NIB_DAEMON_SETTINGS_H
 #define NIB_DAEMON_SETTINGS_H
 
-#include "daemon/address.h"
+#include "tools/address.h"
 
 #include <stddef.h>
 

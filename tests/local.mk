@@ -6,13 +6,13 @@
 
 # libcheck programs, linked to libnibcore: they may see hidden symbols.
 unit_tests = \
+	%D%/unit/test_address \
 	%D%/unit/test_addresses \
 	%D%/unit/test_alloc \
 	%D%/unit/test_assembler \
 	%D%/unit/test_assembler_faults \
 	%D%/unit/test_client_url \
 	%D%/unit/test_config \
-	%D%/unit/test_daemon_address \
 	%D%/unit/test_daemon_settings \
 	%D%/unit/test_digest \
 	%D%/unit/test_error \
@@ -173,15 +173,14 @@ tools_ldadd = libnibtools.la $(CHECK_LIBS)
 %C%_unit_test_histogram_LDADD = $(tools_ldadd)
 %C%_unit_test_tally_CPPFLAGS = $(tools_cppflags)
 %C%_unit_test_tally_LDADD = $(tools_ldadd)
+%C%_unit_test_address_CPPFLAGS = $(tools_cppflags)
+%C%_unit_test_address_LDADD = $(tools_ldadd)
 %C%_unit_test_units_CPPFLAGS = $(tools_cppflags)
 %C%_unit_test_units_LDADD = $(tools_ldadd)
 %C%_unit_test_upgrade_CPPFLAGS = $(tools_cppflags)
 %C%_unit_test_upgrade_LDADD = $(tools_ldadd)
 
 # Those of the daemon.
-%C%_unit_test_daemon_address_SOURCES = \
-	%D%/unit/test_daemon_address.c daemon/address.c
-%C%_unit_test_daemon_address_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 %C%_unit_test_daemon_settings_SOURCES = \
 	%D%/unit/test_daemon_settings.c $(nibd_settings_sources)
 %C%_unit_test_daemon_settings_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)

@@ -7,9 +7,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
+#include "address.h"
 #include "bench.h"
 #include "nib.h"
 #include "process.h"
@@ -33,26 +33,6 @@ static void log_line(int level, const char *line, void *arg)
     (void)level;
     (void)arg;
     fprintf(stderr, "nib-bench serve: %s\n", line);
-}
-
-/*
- * "[ADDR:]PORT" as nib_config_listen() wants it. Returns -1 if it is not
- * one; what it leaves unchecked, the library refuses.
- */
-static int translate_address(const char *text, char *out, size_t room)
-{
-    const char *colon = strrchr(text, ':');
-    uint64_t port;
-
-    if (strncmp(text, "unix:", 5) == 0)
-        return snprintf(out, room, "%s", text) < (int)room ? 0 : -1;
-    if (units_count(colon ? colon + 1 : text, &port) != 0 || port > 65535 ||
-        colon == text)
-        return -1;
-    return snprintf(out, room, "tcp:%s%s", colon ? "" : "[::]:", text) <
-                   (int)room
-               ? 0
-               : -1;
 }
 
 static int set_limits(struct serve *s)
@@ -114,14 +94,12 @@ static int start(struct serve *s, const char *address)
 
 static int announce(struct serve *s)
 {
-    char address[300];
+    char address[ADDRESS_BYTES], url[ADDRESS_URL_BYTES];
 
     if (nib_server_address(s->server, 0, address, sizeof(address)) < 0)
         return -1;
-    if (strncmp(address, "unix:", 5) == 0)
-        printf("listening on %s\n", address);
-    else
-        printf("listening on http://%s/\n", address);
+    address_url(address, "/", url);
+    printf("listening on %s\n", url);
     return fflush(stdout) == 0 ? 0 : bench_error("cannot write to stdout");
 }
 
@@ -259,11 +237,13 @@ int bench_serve(int argc, char **argv)
         .min_arguments = 1,
         .max_arguments = 1,
     };
-    char address[300];
+    char address[ADDRESS_BYTES];
+    const char *expected;
     int first = options_parse(&command, argc, argv);
 
-    if (translate_address(argv[first], address, sizeof(address)) < 0)
-        options_fail(&command, "'%s': expected [ADDR:]PORT", argv[first]);
+    expected = address_parse(argv[first], address);
+    if (expected != NULL)
+        options_fail(&command, "'%s': expected %s", argv[first], expected);
     bench_prepare(&command);
     return run(&s, address);
 }

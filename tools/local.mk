@@ -3,6 +3,8 @@
 # What both share, and unit tests as well.
 noinst_LTLIBRARIES += libnibtools.la
 libnibtools_la_SOURCES = \
+	%D%/address.c \
+	%D%/address.h \
 	%D%/client.c \
 	%D%/client.h \
 	%D%/flow.c \

@@ -247,7 +247,7 @@ def usage():
             (["stream", "-n", "1k", "ws://h/"], "'1k' is not a number"),
             (["stream", "-s", "1x", "ws://h/"], "'1x' is not a size"),
             (["stream", "--verify", "-s", "9", "ws://h/"], "at least 10"),
-            (["serve", "x"], "expected [ADDR:]PORT"),
+            (["serve", "x"], "expected [addr:]port"),
             (["serve", "--ping", "30", "0"], "'30' is not a duration"),
             (["cycle", "--pin", "1023", "ws://127.0.0.1:1/"], "CPU 1023")]:
         status, out, err = nibtest.command("nib-bench", *args)

@@ -3,8 +3,8 @@
  *
  * Text to text; nothing is resolved or bound here. No state.
  */
-#ifndef NIB_DAEMON_ADDRESS_H
-#define NIB_DAEMON_ADDRESS_H
+#ifndef NIB_TOOLS_ADDRESS_H
+#define NIB_TOOLS_ADDRESS_H
 
 #include <stddef.h>
 

@@ -1,12 +1,12 @@
 /*
- * test_daemon_address - what the address of the command line becomes.
+ * test_address - what the address of the command line becomes.
  */
 
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/address.h"
+#include "address.h"
 
 static const struct {
     const char *text;
@@ -110,7 +110,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("daemon_address");
+    Suite *suite = suite_create("address");
     TCase *tc = tcase_create("address");
     SRunner *runner = srunner_create(suite);
     int failed;

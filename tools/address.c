@@ -5,7 +5,7 @@
  * nib_server_start(), which resolves it. What is checked here are the
  * mistakes for which a resolver has no good words.
  */
-#include "daemon/address.h"
+#include "address.h"
 
 #include <stdio.h>
 #include <string.h>
