@@ -49,18 +49,24 @@ api_tests = \
 	%D%/api/test_accept \
 	%D%/api/test_close \
 	%D%/api/test_http \
+	%D%/api/test_join \
 	%D%/api/test_limits \
+	%D%/api/test_next \
 	%D%/api/test_post \
 	%D%/api/test_recv \
 	%D%/api/test_send \
+	%D%/api/test_stop \
 	%D%/api/test_topic
 %C%_api_test_accept_LDADD = $(api_ldadd)
 %C%_api_test_close_LDADD = $(api_ldadd)
 %C%_api_test_http_LDADD = $(api_ldadd)
+%C%_api_test_join_LDADD = $(api_ldadd)
 %C%_api_test_limits_LDADD = $(api_ldadd)
+%C%_api_test_next_LDADD = $(api_ldadd)
 %C%_api_test_post_LDADD = $(api_ldadd)
 %C%_api_test_recv_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
+%C%_api_test_stop_LDADD = $(api_ldadd)
 %C%_api_test_topic_LDADD = $(api_ldadd)
 
 # What the API tests share: a server under test, and a raw peer.

@@ -374,6 +374,14 @@ static int carry_out(struct decision *d)
         decision_free(d);
         return -EPIPE;
     }
+    if (d->accept && c->shard->draining) {
+        /* The stop came first, and its Close would not come again. */
+        atomic_store_explicit(&d->req->decision, -ECANCELED,
+                              memory_order_release);
+        decision_free(d);
+        nib__http_refuse(c, 503, "The server is stopping.", "");
+        return -ECANCELED;
+    }
     c->request = NULL;
     if (d->accept) {
         open_conn(c, d);
