@@ -47,6 +47,7 @@ unit_tests = \
 # %C%_api_test_X_LDADD = $(api_ldadd).
 api_tests = \
 	%D%/api/test_accept \
+	%D%/api/test_afterlife \
 	%D%/api/test_close \
 	%D%/api/test_http \
 	%D%/api/test_join \
@@ -58,6 +59,7 @@ api_tests = \
 	%D%/api/test_stop \
 	%D%/api/test_topic
 %C%_api_test_accept_LDADD = $(api_ldadd)
+%C%_api_test_afterlife_LDADD = $(api_ldadd)
 %C%_api_test_close_LDADD = $(api_ldadd)
 %C%_api_test_http_LDADD = $(api_ldadd)
 %C%_api_test_join_LDADD = $(api_ldadd)
