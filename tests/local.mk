@@ -53,8 +53,10 @@ api_tests = \
 	%D%/api/test_join \
 	%D%/api/test_limits \
 	%D%/api/test_next \
+	%D%/api/test_placement \
 	%D%/api/test_post \
 	%D%/api/test_recv \
+	%D%/api/test_reset \
 	%D%/api/test_send \
 	%D%/api/test_stop \
 	%D%/api/test_topic
@@ -65,8 +67,10 @@ api_tests = \
 %C%_api_test_join_LDADD = $(api_ldadd)
 %C%_api_test_limits_LDADD = $(api_ldadd)
 %C%_api_test_next_LDADD = $(api_ldadd)
+%C%_api_test_placement_LDADD = $(api_ldadd)
 %C%_api_test_post_LDADD = $(api_ldadd)
 %C%_api_test_recv_LDADD = $(api_ldadd)
+%C%_api_test_reset_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
 %C%_api_test_stop_LDADD = $(api_ldadd)
 %C%_api_test_topic_LDADD = $(api_ldadd)
