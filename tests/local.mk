@@ -59,6 +59,7 @@ api_tests = \
 	%D%/api/test_reset \
 	%D%/api/test_send \
 	%D%/api/test_stop \
+	%D%/api/test_threads \
 	%D%/api/test_topic
 %C%_api_test_accept_LDADD = $(api_ldadd)
 %C%_api_test_afterlife_LDADD = $(api_ldadd)
@@ -73,6 +74,7 @@ api_tests = \
 %C%_api_test_reset_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
 %C%_api_test_stop_LDADD = $(api_ldadd)
+%C%_api_test_threads_LDADD = $(api_ldadd)
 %C%_api_test_topic_LDADD = $(api_ldadd)
 
 # What the API tests share: a server under test, and a raw peer.

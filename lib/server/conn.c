@@ -401,6 +401,9 @@ void nib__conn_command_over(struct nib_conn *c)
 
 /* ---- birth ---- */
 
+/* No other connection of the process has this number, of any server. */
+static _Atomic uint64_t last_id;
+
 static void link_conn(struct nib__shard *shard, struct nib_conn *c)
     NIB__OWNER_ONLY;
 static void link_conn(struct nib__shard *shard, struct nib_conn *c)
@@ -418,13 +421,10 @@ static void conn_init(struct nib_conn *c, struct nib__shard *shard,
 static void conn_init(struct nib_conn *c, struct nib__shard *shard,
                       const struct nib__peer *peer)
 {
-    struct nib_server *srv = shard->server;
-
     c->refs = 1;
     c->state = NIB_OPEN;
     c->shard = shard;
-    c->id = atomic_fetch_add_explicit(&srv->next_id, 1,
-                                      memory_order_relaxed) + 1;
+    c->id = atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
     nib__outbox_init(&c->out);
     c->record.run = record_run;
     c->record.cancel = record_cancel;
@@ -438,7 +438,7 @@ static void conn_init(struct nib_conn *c, struct nib__shard *shard,
     c->peer = *peer;
     c->deadline_ms = c->ping_due_ms = c->pong_due_ms = UINT64_MAX;
     c->progress_ms = UINT64_MAX;
-    nib__server_ref(srv);
+    nib__server_ref(shard->server);
 }
 
 void nib__conn_adopt(struct nib__shard *shard, int fd,

@@ -98,7 +98,6 @@ struct nib_server {
     _Atomic size_t outbox_total;
     _Atomic uint64_t published;
     _Atomic size_t topic_total;
-    _Atomic uint64_t next_id;
     struct nib__log_limit log_limit_limits; /* refusals by a limit */
     struct nib__log_limit log_limit_files;  /* out of descriptors */
     struct nib__log_limit log_limit_peers;  /* faults of peers */
