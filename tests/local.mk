@@ -60,7 +60,8 @@ api_tests = \
 	%D%/api/test_send \
 	%D%/api/test_stop \
 	%D%/api/test_threads \
-	%D%/api/test_topic
+	%D%/api/test_topic \
+	%D%/api/test_waits
 %C%_api_test_accept_LDADD = $(api_ldadd)
 %C%_api_test_afterlife_LDADD = $(api_ldadd)
 %C%_api_test_close_LDADD = $(api_ldadd)
@@ -74,8 +75,13 @@ api_tests = \
 %C%_api_test_reset_LDADD = $(api_ldadd)
 %C%_api_test_send_LDADD = $(api_ldadd)
 %C%_api_test_stop_LDADD = $(api_ldadd)
+%C%_api_test_threads_SOURCES = \
+	%D%/api/calls.c \
+	%D%/api/calls.h \
+	%D%/api/test_threads.c
 %C%_api_test_threads_LDADD = $(api_ldadd)
 %C%_api_test_topic_LDADD = $(api_ldadd)
+%C%_api_test_waits_LDADD = $(api_ldadd)
 
 # What the API tests share: a server under test, and a raw peer.
 %C%_libfixture_la_SOURCES = \
