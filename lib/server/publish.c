@@ -33,6 +33,7 @@ struct nib__publish {
     bool counted;             /* nib_publish_wait(): the caller waits */
     _Atomic unsigned parts_left; /* of those */
     _Atomic uint64_t queued;
+    _Atomic uint64_t dropped;
     _Atomic uint64_t closed;
     struct nib__oneshot done;
     struct part parts[];
@@ -77,7 +78,8 @@ static void append(struct part *part, struct nib__tail *log)
     if (nib__tail_append(log, p->msg, p->bytes) < 0) {
         nib__topic_release(p->server, p->topic, shard->reactor.number,
                            p->bytes);
-        nib__tail_lost(log);
+        atomic_fetch_add_explicit(&p->dropped, nib__tail_lost(log),
+                                  memory_order_relaxed);
     } else {
         atomic_fetch_add_explicit(&p->queued, log->count,
                                   memory_order_relaxed);
@@ -385,6 +387,8 @@ int nib_publish_wait(struct nib_server *srv, const char *topic,
             err = nib__oneshot_wait(&p->done);
         counts->queued = atomic_load_explicit(&p->queued,
                                               memory_order_relaxed);
+        counts->dropped = atomic_load_explicit(&p->dropped,
+                                               memory_order_relaxed);
         counts->closed = atomic_load_explicit(&p->closed,
                                               memory_order_relaxed);
     }

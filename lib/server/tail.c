@@ -391,12 +391,14 @@ static struct nib__member *any_member(const struct nib__tail *log)
     return m;
 }
 
-void nib__tail_lost(struct nib__tail *log)
+unsigned nib__tail_lost(struct nib__tail *log)
 {
     struct nib__member *m;
+    unsigned lost = 0;
 
-    while ((m = any_member(log)) != NULL)
+    for (; (m = any_member(log)) != NULL; lost++)
         nib__conn_fail(m->conn, 1011, "no memory", false);
+    return lost;
 }
 
 /* ---- rounds ---- */

@@ -122,8 +122,8 @@ int nib__tail_append(struct nib__tail *log, const struct nib_message *msg,
 unsigned nib__tail_close_slow(struct nib__tail *log) NIB__OWNER_ONLY;
 
 /* There was no memory for a message: its readers are closed (1011), rather
-   than left with a gap. The log must be pinned. */
-void nib__tail_lost(struct nib__tail *log) NIB__OWNER_ONLY;
+   than left with a gap; their number. The log must be pinned. */
+unsigned nib__tail_lost(struct nib__tail *log) NIB__OWNER_ONLY;
 
 /* Lists the log for fan-out. */
 void nib__tail_fan(struct nib__tail *log) NIB__OWNER_ONLY;

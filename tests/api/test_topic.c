@@ -316,6 +316,7 @@ static void expect_slow(struct link *l)
     ck_assert_uint_eq(f.data[0] << 8 | f.data[1], 1013);
     peer_send_close(l->peer, 1013, "");
     peer_expect_end(l->peer);
+    peer_half_close(l->peer);
     await_closed(l->conn);
     expect_info(l->conn, 1013, true, true, "slow consumer");
     link_free(l);
@@ -447,6 +448,94 @@ START_TEST(a_publish_that_times_out_leaves_nothing)
 }
 END_TEST
 
+/* ---- all topics together ---- */
+
+enum { TOTAL = 4 * 65536 };
+
+static void total(struct nib_config *cfg)
+{
+    ck_assert_int_eq(nib_config_set_reactors(cfg, 1), 0);
+    ck_assert_int_eq(nib_config_set_message_bytes(cfg, MESSAGE), 0);
+    ck_assert_int_eq(nib_config_set_topic_bytes(cfg, 0, TOTAL), 0);
+    ck_assert_int_eq(nib_config_set_socket_buffers(cfg, 32768, 0), 0);
+    ck_assert_int_eq(nib_config_set_ping(cfg, 0, 0), 0);
+}
+
+/* Publishes to "b" until there is no memory, and reads what the reader of
+ * links[2] gets; returns the counts of the last one. */
+static struct nib_publish_counts publish_to_the_limit(struct link *links)
+{
+    static char data[MESSAGE];
+    struct nib_message *msg = binary(data, MESSAGE);
+    struct nib_publish_counts counts = {.queued = 2};
+
+    for (int i = 0; i < 1000 && counts.queued == 2; i++) {
+        ck_assert_int_eq(nib_publish_wait(site.srv, "b", msg, NULL, 0,
+                                          &counts),
+                         0);
+        ck_assert_uint_le(site_stats(&site).topic_bytes, TOTAL);
+        if (counts.queued == 2) {
+            ck_assert_uint_eq(counts.dropped, 0);
+            peer_expect_frame(links[2].peer, PEER_BINARY, data, MESSAGE);
+        }
+    }
+    nib_message_unref(msg);
+    return counts;
+}
+
+START_TEST(all_topics_together_have_a_limit)
+{
+    enum { FIRST = 10 };
+    static char data[MESSAGE];
+    struct nib_message *msg = binary(data, MESSAGE);
+    struct nib_publish_counts counts;
+    struct link links[3];
+    struct peer_frame f;
+
+    site_start(&site, total);
+    for (int i = 0; i < 3; i++) {
+        links[i] = link_accept(&site, peer_connect(site.address,
+                                                   i < 2 ? 32768 : 0));
+        ck_assert_int_eq(nib_subscribe(links[i].conn, i == 0 ? "a" : "b"),
+                         0);
+    }
+    for (int i = 0; i < FIRST; i++)
+        ck_assert_int_eq(nib_publish(site.srv, "a", msg, NULL, 0), 0);
+    /* One of b does not read: its messages stay. */
+    counts = publish_to_the_limit(links);
+    ck_assert_uint_eq(counts.queued, 0);
+    ck_assert_uint_eq(counts.dropped, 2);
+    ck_assert_uint_eq(counts.closed, 0);
+    ck_assert_uint_eq(site_stats(&site).slow, 0);
+    /* Nobody is left with a gap. */
+    for (int i = 1; i < 3; i++) {
+        while ((f = peer_read_frame(links[i].peer)).first == PEER_BINARY)
+            ck_assert_uint_eq(f.len, MESSAGE);
+        ck_assert_uint_eq(f.first, PEER_CLOSE);
+        ck_assert_uint_eq(f.data[0] << 8 | f.data[1], 1011);
+        peer_send_close(links[i].peer, 1011, "");
+        peer_expect_end(links[i].peer);
+        peer_half_close(links[i].peer);
+        await_closed(links[i].conn);
+        expect_info(links[i].conn, 1011, true, true, "no memory");
+        link_free(&links[i]);
+    }
+    /* Who listens to a is not hurt, and b has room again. */
+    for (int i = 0; i < FIRST; i++)
+        peer_expect_frame(links[0].peer, PEER_BINARY, data, MESSAGE);
+    ck_assert_int_eq(nib_subscribe(links[0].conn, "b"), 0);
+    ck_assert_int_eq(nib_publish_wait(site.srv, "b", msg, NULL, 0, &counts),
+                     0);
+    ck_assert_uint_eq(counts.queued, 1);
+    ck_assert_uint_eq(counts.dropped, 0);
+    peer_expect_frame(links[0].peer, PEER_BINARY, data, MESSAGE);
+    nib_message_unref(msg);
+    finish(links, 1);
+}
+END_TEST
+
+/* ---- the end ---- */
+
 static int publish_until_refused(void *arg)
 {
     int err;
@@ -498,6 +587,7 @@ int main(void)
         TEST(a_slow_subscriber_is_closed_and_nobody_else),
         TEST(a_full_topic_holds_publishers_back),
         TEST(a_publish_that_times_out_leaves_nothing),
+        TEST(all_topics_together_have_a_limit),
         TEST(a_stop_ends_waiting_publishers),
     };
 
