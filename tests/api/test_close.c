@@ -64,6 +64,7 @@ START_TEST(every_code_for_the_wire_is_sent)
         peer_expect_close(l.peer, codes[i], "why");
         peer_send_close(l.peer, codes[i], "");
         peer_expect_end(l.peer);
+        peer_half_close(l.peer);
         await_closed(l.conn);
         expect_info(l.conn, (int)codes[i], true, true, "why");
         link_free(&l);
@@ -89,6 +90,7 @@ START_TEST(a_reason_is_short_utf8_and_needs_a_code)
     ck_assert_int_eq(nib_close(l.conn, 1000, reason, 0), 0);
     peer_expect_close(l.peer, 1000, reason);
     peer_send_close(l.peer, 1000, "");
+    peer_half_close(l.peer);
     await_closed(l.conn);
     expect_info(l.conn, 1000, true, true, reason);
     link_free(&l);
@@ -106,6 +108,7 @@ START_TEST(a_close_without_a_code_is_empty)
     peer_expect_close(l.peer, 0, "");
     peer_send_close(l.peer, 0, "");
     peer_expect_end(l.peer);
+    peer_half_close(l.peer);
     await_closed(l.conn);
     expect_info(l.conn, 1005, true, true, "");
     link_free(&l);
@@ -128,6 +131,7 @@ START_TEST(the_peers_code_is_echoed)
         peer_send_close(l.peer, codes[i], "bye");
         peer_expect_close(l.peer, codes[i], "bye");
         peer_expect_end(l.peer);
+        peer_half_close(l.peer);
         ck_assert_int_eq(recv_result(l.conn), -EPIPE);
         await_closed(l.conn);
         expect_info(l.conn, (int)codes[i], false, true, "bye");
@@ -269,6 +273,7 @@ START_TEST(a_connection_that_we_close_takes_nothing)
     expect_info(l.conn, 4002, true, false, "first");
     peer_send_close(l.peer, 4002, "");
     peer_expect_end(l.peer);
+    peer_half_close(l.peer);
     await_closed(l.conn);
     check_closing(l.conn, NIB_CLOSED);
     nib_abort(l.conn);
@@ -305,6 +310,7 @@ START_TEST(a_connection_that_the_peer_closes_takes_nothing)
     ck_assert_uint_eq(f.first, PEER_CLOSE);
     ck_assert_uint_eq(f.len, 8);
     peer_expect_end(l.peer);
+    peer_half_close(l.peer);
     await_closed(l.conn);
     check_closing(l.conn, NIB_CLOSED);
     expect_info(l.conn, 4001, false, true, "theirs");
@@ -479,36 +485,88 @@ END_TEST
 
 /* ---- order ---- */
 
+enum { MESSAGES = 1000, LEN = 65536 };
+
+/* What message number i begins with. */
+static void number_message(uint8_t *data, unsigned i)
+{
+    data[0] = (uint8_t)(i >> 8);
+    data[1] = (uint8_t)i;
+}
+
+/* Reads all of them, in order. */
+static void expect_messages(struct peer *p)
+{
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        struct peer_frame f = peer_read_frame(p);
+
+        ck_assert_uint_eq(f.first, PEER_BINARY);
+        ck_assert_uint_eq(f.len, LEN);
+        ck_assert_uint_eq((unsigned)f.data[0] << 8 | f.data[1], i);
+    }
+}
+
+/* Sends more than the outbox takes, and returns at once. */
+static int send_thousand(struct nib_request *req, void *arg)
+{
+    static uint8_t data[LEN];
+    struct nib_conn *conn;
+    bool closes = arg != NULL;
+
+    must(nib_accept(req, NULL, &conn) == 0);
+    for (unsigned i = 0; i < MESSAGES; i++) {
+        number_message(data, i);
+        must(nib_send(conn, data, LEN, NIB_BINARY) == 0);
+    }
+    if (closes)
+        must(nib_close(conn, 4000, arg, 0) == 0);
+    return 0;
+}
+
+static void add_senders(struct nib_config *cfg)
+{
+    static char reason[] = "all";
+    struct nib_route *route;
+
+    ck_assert_int_eq(nib_config_route(cfg, "=/returns", &route), 0);
+    ck_assert_int_eq(nib_route_set_handler(route, send_thousand, NULL), 0);
+    ck_assert_int_eq(nib_config_route(cfg, "=/closes", &route), 0);
+    ck_assert_int_eq(nib_route_set_handler(route, send_thousand, reason), 0);
+}
+
+static bool outbox_is_full(void *arg)
+{
+    (void)arg;
+    /* No two messages more, of the 2 MiB that an outbox holds. */
+    return site_stats(&site).outbox_bytes > (2 << 20) - 2 * LEN;
+}
+
+/* The reader comes late, and takes little at a time. */
+static void read_slowly(const char *path, unsigned code, const char *reason)
+{
+    struct peer *p;
+
+    site_start(&site, add_senders);
+    p = peer_connect(site.address, 16384);
+    peer_upgrade(p, path);
+    until(outbox_is_full, NULL, "a full outbox");
+    expect_messages(p);
+    peer_expect_close(p, code, reason);
+    peer_send_close(p, code, "");
+    peer_expect_end(p);
+    peer_free(p);
+    site_stop(&site);
+}
+
 START_TEST(a_handler_that_returns_loses_nothing)
 {
-    enum { MESSAGES = 30, LEN = 64000 };
-    uint8_t *data = calloc(1, LEN);
-    struct link l;
-    struct held *h;
+    read_slowly("/returns", 1000, "");
+}
+END_TEST
 
-    site_start(&site, NULL);
-    l.peer = peer_connect(site.address, 16384);
-    peer_ask(l.peer, "/hold");
-    h = held_next(&site);
-    ck_assert_int_eq(held_accept(h), 0);
-    peer_expect_101(l.peer, "");
-    l.conn = nib_conn_ref(h->conn);
-    for (unsigned i = 0; i < MESSAGES; i++) {
-        data[0] = (uint8_t)i;
-        ck_assert_int_eq(nib_send(l.conn, data, LEN, NIB_BINARY), 0);
-    }
-    /* The handler's return closes; nothing has been read yet. */
-    held_return(h, 0);
-    for (unsigned i = 0; i < MESSAGES; i++) {
-        struct peer_frame f = peer_read_frame(l.peer);
-
-        ck_assert_uint_eq(f.len, LEN);
-        ck_assert_uint_eq(f.data[0], i);
-    }
-    peer_expect_close(l.peer, 1000, "");
-    link_free(&l);
-    site_stop(&site);
-    free(data);
+START_TEST(a_handler_that_closes_loses_nothing)
+{
+    read_slowly("/closes", 4000, "all");
 }
 END_TEST
 
@@ -519,28 +577,21 @@ static void room_for_all(struct nib_config *cfg)
 
 START_TEST(a_thousand_messages_and_a_close_at_once_arrive)
 {
-    enum { MESSAGES = 1000, LEN = 65536 };
     uint8_t *data = calloc(1, LEN);
     struct link l;
 
     site_start(&site, room_for_all);
     l = link_accept(&site, peer_connect(site.address, 65536));
     for (unsigned i = 0; i < MESSAGES; i++) {
-        data[0] = (uint8_t)(i >> 8);
-        data[1] = (uint8_t)i;
+        number_message(data, i);
         ck_assert_int_eq(nib_send(l.conn, data, LEN, NIB_BINARY), 0);
     }
     ck_assert_int_eq(nib_close(l.conn, 1000, "all", 0), 0);
-    for (unsigned i = 0; i < MESSAGES; i++) {
-        struct peer_frame f = peer_read_frame(l.peer);
-
-        ck_assert_uint_eq(f.first, PEER_BINARY);
-        ck_assert_uint_eq(f.len, LEN);
-        ck_assert_uint_eq((unsigned)f.data[0] << 8 | f.data[1], i);
-    }
+    expect_messages(l.peer);
     peer_expect_close(l.peer, 1000, "all");
     peer_send_close(l.peer, 1000, "");
     peer_expect_end(l.peer);
+    peer_half_close(l.peer);
     await_closed(l.conn);
     expect_info(l.conn, 1000, true, true, "all");
     link_free(&l);
@@ -834,6 +885,7 @@ int main(void)
         TEST(a_peer_that_talks_on_does_not_put_the_end_off),
         TEST(a_close_and_a_waiting_sender_both_return),
         TEST(a_handler_that_returns_loses_nothing),
+        TEST(a_handler_that_closes_loses_nothing),
         TEST(a_thousand_messages_and_a_close_at_once_arrive),
         TEST(an_abort_resets),
         TEST(an_abort_cuts_a_close_short),
