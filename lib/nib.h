@@ -376,7 +376,9 @@ NIB_API int nib_config_set_commands(struct nib_config *cfg, unsigned max);
  * Bytes of one topic's log on each reactor (0, the default: the larger of 4
  * MiB and twice the largest message; else at least twice the largest
  * message), and of all topics together (default 0: no bound but the topics'
- * own). See nib_publish().
+ * own; else at least 64 KiB and twice the largest message). See nib_publish();
+ * a message for which there is no more memory in all closes its readers on
+ * that reactor with 1011.
  *
  * [setup]
  */

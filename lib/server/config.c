@@ -250,6 +250,10 @@ int nib_config_set_topic_bytes(struct nib_config *cfg, size_t each_bytes,
                               : check(cfg, "topic each_bytes", each_bytes,
                                       KIB, SIZE_MAX / 4);
 
+    /* Memory is taken in segments of 64 KiB. */
+    if (err == 0 && total_bytes != 0)
+        err = check(cfg, "topic total_bytes", total_bytes, 64 * KIB,
+                    SIZE_MAX / 4);
     if (err < 0)
         return err;
     cfg->limits.topic_bytes = each_bytes;
@@ -463,6 +467,12 @@ static int contradiction(struct nib_config *cfg)
                       "topic each_bytes %zu: expected at least twice "
                       "message_bytes, %zu",
                       l->topic_bytes, 2 * l->message_bytes);
+    if (l->topic_total_bytes != 0 &&
+        l->topic_total_bytes < 2 * l->message_bytes)
+        return refuse(cfg, NIB_ECONFIG,
+                      "topic total_bytes %zu: expected at least twice "
+                      "message_bytes, %zu",
+                      l->topic_total_bytes, 2 * l->message_bytes);
     if (l->max_connections != 0 && (uint64_t)l->max_connections + SPARE_FILES > files)
         return refuse(cfg, NIB_ECONFIG,
                       "max_connections %u: the limit of open files allows "

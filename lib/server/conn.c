@@ -209,6 +209,14 @@ static void fired(struct nib__timer *timer)
     nib_conn_unref(c);
 }
 
+void nib__conn_decided(struct nib_conn *c)
+{
+    if (c->handshake)
+        atomic_fetch_sub_explicit(&c->shard->server->handshakes, 1,
+                                  memory_order_relaxed);
+    c->handshake = false;
+}
+
 /* ---- epoll ---- */
 
 void nib__conn_watch(struct nib_conn *c)

@@ -193,6 +193,9 @@ void nib__conn_arm(struct nib_conn *c) NIB__OWNER_ONLY;
 /* Makes epoll wait for what phase, pauses and outbox ask for. */
 void nib__conn_watch(struct nib_conn *c) NIB__OWNER_ONLY;
 
+/* The request is decided: no handshake any more, for the statistics. */
+void nib__conn_decided(struct nib_conn *c) NIB__OWNER_ONLY;
+
 /* ---- conn_read.c ---- */
 
 /* Reads once and uses what came. */

@@ -326,8 +326,7 @@ static void leave(struct nib_conn *c)
     *c->place = c->next;
     if (c->next != NULL)
         c->next->place = c->place;
-    if (c->handshake)
-        atomic_fetch_sub_explicit(&srv->handshakes, 1, memory_order_relaxed);
+    nib__conn_decided(c);
     nib__addresses_leave(&srv->addresses, &c->peer);
     nib__shard_left(c->shard);
 }

@@ -25,6 +25,8 @@ static void answer(struct nib_conn *c, struct nib__chunk *chunk, bool keep)
 {
     c->keep = keep && !c->shard->draining;
     c->phase = NIB__ANSWER;
+    if (!c->keep)
+        nib__conn_decided(c);
     /* From here the write timeout counts: a slow reader is no fault. */
     nib__conn_deadline(c, UINT64_MAX);
     nib__conn_text(c, chunk);

@@ -347,9 +347,7 @@ static void open_conn(struct nib_conn *c, struct decision *d)
     d->subprotocol = NULL;
     c->phase = NIB__OPENED;
     c->opened = true;
-    c->handshake = false;
-    atomic_fetch_sub_explicit(&c->shard->server->handshakes, 1,
-                              memory_order_relaxed);
+    nib__conn_decided(c);
     nib__assembler_init(&c->assembler, l->message_bytes, c->in != NULL);
     c->active_ms = now;
     c->ping_due_ms = l->ping_interval_ms == 0 ? UINT64_MAX

@@ -343,6 +343,26 @@ END_TEST
 
 /* ---- control frames ---- */
 
+START_TEST(a_rejected_request_is_no_handshake)
+{
+    struct peer *p;
+    struct nib_request *req;
+
+    site_start(&site, NULL);
+    p = site_connect(&site);
+    peer_ask(p, "/next");
+    req = site_next(&site);
+    ck_assert_uint_eq(site_stats(&site).handshakes, 1);
+    ck_assert_int_eq(nib_reject(req, 403, NULL, 0, NULL, 0), 0);
+    ck_assert_uint_eq(site_stats(&site).handshakes, 0);
+    nib_request_unref(req);
+    ck_assert_str_eq(strstr(peer_read_head(p), " 403 ") == NULL ? "" : "403",
+                     "403");
+    peer_free(p);
+    site_stop(&site);
+}
+END_TEST
+
 enum { RATE = 10 };
 
 static void few_controls(struct nib_config *cfg)
@@ -510,6 +530,9 @@ START_TEST(a_setting_of_several_numbers_has_ranges)
     REFUSED(nib_config_set_topic_bytes(cfg, 1023, 0),
             "topic each_bytes 1023: expected 1024 to ");
     TAKEN(nib_config_set_topic_bytes(cfg, 1024, 0));
+    REFUSED(nib_config_set_topic_bytes(cfg, 0, 65535),
+            "topic total_bytes 65535: expected 65536 to ");
+    TAKEN(nib_config_set_topic_bytes(cfg, 0, 65536));
     TAKEN(nib_config_set_topic_bytes(cfg, 0, 0));
     REFUSED(nib_config_set_socket_buffers(cfg, UINT32_MAX, 0),
             "socket send_bytes 4294967295: ");
@@ -590,6 +613,14 @@ START_TEST(settings_must_not_contradict_each_other)
                 "message_bytes, 2000");
     TAKEN(nib_config_set_topic_bytes(cfg, 2000, 0));
     expect_server(cfg);
+    TAKEN(nib_config_set_message_bytes(cfg, 40000));
+    TAKEN(nib_config_set_outbox_bytes(cfg, 80000));
+    TAKEN(nib_config_set_outbox_total_bytes(cfg, 0));
+    TAKEN(nib_config_set_topic_bytes(cfg, 0, 79999));
+    CONTRADICTS("topic total_bytes 79999: expected at least twice "
+                "message_bytes, 80000");
+    TAKEN(nib_config_set_topic_bytes(cfg, 0, 80000));
+    expect_server(cfg);
     TAKEN(nib_config_set_ping(cfg, 10, 10));
     CONTRADICTS("ping interval_ms 10: expected more than its wait_ms, 10");
     TAKEN(nib_config_set_ping(cfg, 11, 10));
@@ -622,6 +653,7 @@ int main(void)
         TEST(there_are_so_many_connections),
         TEST(one_address_has_so_many_connections),
         TEST(so_many_requests_are_undecided),
+        TEST(a_rejected_request_is_no_handshake),
         TEST(a_peer_may_send_so_many_control_frames),
         TEST(a_rate_of_0_is_no_limit),
         TEST(a_setting_has_a_range),
