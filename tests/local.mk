@@ -51,6 +51,7 @@ api_tests = \
 	%D%/api/test_close \
 	%D%/api/test_http \
 	%D%/api/test_join \
+	%D%/api/test_keepalive \
 	%D%/api/test_limits \
 	%D%/api/test_next \
 	%D%/api/test_placement \
@@ -67,6 +68,7 @@ api_tests = \
 %C%_api_test_close_LDADD = $(api_ldadd)
 %C%_api_test_http_LDADD = $(api_ldadd)
 %C%_api_test_join_LDADD = $(api_ldadd)
+%C%_api_test_keepalive_LDADD = $(api_ldadd)
 %C%_api_test_limits_LDADD = $(api_ldadd)
 %C%_api_test_next_LDADD = $(api_ldadd)
 %C%_api_test_placement_LDADD = $(api_ldadd)

@@ -216,6 +216,7 @@ static void consume(struct batch *b, struct nib_conn *c, size_t n)
         case LOG:
             nib__cursors_consume(c, part);
             c->log_first = false;
+            c->active_ms = nib__conn_reactor(c)->now_ms;
             break;
         case CLOSE:
             c->close_off = (uint8_t)(c->close_off + part);
