@@ -167,17 +167,35 @@ static void ping_now(struct nib_conn *c, uint64_t now)
     nib__conn_soon(c);
 }
 
+static bool pong_late(const struct nib_conn *c, uint64_t now)
+    NIB__OWNER_ONLY;
+static bool pong_late(const struct nib_conn *c, uint64_t now)
+{
+    return now >= c->pong_due_ms && nib__conn_reading(c);
+}
+
+static bool idle(const struct nib_conn *c, uint64_t now) NIB__OWNER_ONLY;
+static bool idle(const struct nib_conn *c, uint64_t now)
+{
+    unsigned timeout_ms = nib__conn_limits(c)->idle_timeout_ms;
+
+    return timeout_ms != 0 && now >= c->active_ms + timeout_ms;
+}
+
 /* The deadlines of an open connection. */
 static void open_expired(struct nib_conn *c, uint64_t now) NIB__OWNER_ONLY;
 static void open_expired(struct nib_conn *c, uint64_t now)
 {
-    const struct nib__limits *l = nib__conn_limits(c);
-
-    if (now >= c->pong_due_ms && nib__conn_reading(c)) {
+    /* What is missed may wait unread, if the reactor was busy until now. */
+    if ((pong_late(c, now) || idle(c, now)) && nib__conn_reading(c))
+        nib__conn_read(c);
+    if (c->phase != NIB__OPENED)
+        return;
+    if (pong_late(c, now)) {
         pong_missing(c);
         return;
     }
-    if (l->idle_timeout_ms != 0 && now >= c->active_ms + l->idle_timeout_ms) {
+    if (idle(c, now)) {
         nib__conn_decide_close(c, 1001,
                                nib__ending_new(1001, "idle", 4));
         nib__conn_close_ordered(c);
@@ -186,6 +204,24 @@ static void open_expired(struct nib_conn *c, uint64_t now)
     }
     if (now >= c->ping_due_ms)
         ping_now(c, now);
+}
+
+static bool stuck(const struct nib_conn *c, uint64_t now) NIB__OWNER_ONLY;
+static bool stuck(const struct nib_conn *c, uint64_t now)
+{
+    return c->progress_ms != UINT64_MAX &&
+           now >= c->progress_ms + nib__conn_limits(c)->write_timeout_ms;
+}
+
+/* The peer takes nothing; or it did, while the reactor was busy. */
+static void write_expired(struct nib_conn *c, uint64_t now) NIB__OWNER_ONLY;
+static void write_expired(struct nib_conn *c, uint64_t now)
+{
+    c->writable = true;
+    c->busy_tries = 1; /* the flush is not put off */
+    nib__conn_flush(c);
+    if (stuck(c, now))
+        nib__conn_end(c, true);
 }
 
 static void fired(struct nib__timer *timer) NIB__OWNER_ONLY;
@@ -199,9 +235,8 @@ static void fired(struct nib__timer *timer)
     nib__conn_parked(c);
     if (now >= c->deadline_ms)
         phase_expired(c);
-    else if (c->progress_ms != UINT64_MAX &&
-             now >= c->progress_ms + nib__conn_limits(c)->write_timeout_ms)
-        nib__conn_end(c, true);
+    else if (stuck(c, now))
+        write_expired(c, now);
     else if (c->phase == NIB__OPENED)
         open_expired(c, now);
     if (c->phase != NIB__ENDED_CONN)

@@ -7,12 +7,15 @@
 #include "fixture.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 
 static struct site site;
 
 enum {
+    MANY = 300, /* more than a reactor is told of at once */
     WAIT_MS = 20,
     LONG_WAIT_MS = 600, /* that a peer of these tests keeps */
     BIG = 60000,
@@ -478,6 +481,105 @@ START_TEST(a_peer_that_takes_a_little_is_not_cut_off)
 }
 END_TEST
 
+/* ---- a reactor that was busy ---- */
+
+/* Returns when so much time has passed that a deadline is over. */
+static void outlast(int ms)
+{
+    struct timespec due, now;
+
+    clock_gettime(CLOCK_MONOTONIC, &due);
+    due.tv_sec += ms / 1000;
+    due.tv_nsec += ms % 1000 * 1000000L;
+    do {
+        poll(NULL, 0, 1);
+        clock_gettime(CLOCK_MONOTONIC, &now);
+    } while ((now.tv_sec - due.tv_sec) * 1000 +
+                 (now.tv_nsec - due.tv_nsec) / 1000000 < 0);
+}
+
+static struct link many[MANY];
+
+static int resume_all(struct nib_conn *conn, void *arg)
+{
+    (void)conn;
+    (void)arg;
+    for (int i = 0; i < MANY; i++)
+        must(nib_conn_resume(many[i].conn) == 0);
+    outlast(2 * WAIT_MS);
+    return 0;
+}
+
+START_TEST(a_pong_that_waits_to_be_read_is_an_answer)
+{
+    site_start(&site, rare_pings);
+    site.on_open = pause_at_once;
+    for (int i = 0; i < MANY; i++)
+        many[i] = link_callbacks(&site);
+    for (int i = 0; i < MANY; i++) {
+        expect_ping(many[i].peer);
+        peer_send_frame(many[i].peer, PEER_PONG, "nib", 3);
+    }
+    ck_assert_int_eq(on_owner(many[0].conn, resume_all, NULL), 0);
+    /* Now their second ones are due. */
+    for (int i = 0; i < MANY; i++) {
+        expect_ping(many[i].peer);
+        link_free(&many[i]);
+    }
+    site_stop(&site);
+}
+END_TEST
+
+static struct latch entered, taken;
+
+static int nothing(struct nib_conn *conn, void *arg)
+{
+    (void)conn;
+    (void)arg;
+    return 0;
+}
+
+static int stand_still(struct nib_conn *conn, void *arg)
+{
+    (void)conn;
+    (void)arg;
+    latch_add(&entered);
+    latch_await(&taken, 1);
+    outlast(WRITE_MS);
+    return 0;
+}
+
+static int stand_job(void *arg)
+{
+    return on_owner(arg, stand_still, NULL);
+}
+
+START_TEST(a_peer_that_reads_meanwhile_is_not_cut_off)
+{
+    struct link l;
+    struct job job;
+
+    latch_init(&entered);
+    latch_init(&taken);
+    site_start(&site, small_and_stalling);
+    l = narrow_link();
+    fill_outbox(l.conn, BIG);
+    job_start(&job, stand_job, l.conn);
+    latch_await(&entered, 1);
+    /* All that the kernel has, so that the rest could be written. */
+    while (recv(peer_fd(l.peer), (char[4096]){0}, 4096, MSG_DONTWAIT) > 0)
+        continue;
+    latch_add(&taken);
+    ck_assert_int_eq(job_wait(&job), 0);
+    /* Its next turn is over as well. */
+    ck_assert_int_eq(on_owner(l.conn, nothing, NULL), 0);
+    ck_assert_int_eq(on_owner(l.conn, nothing, NULL), 0);
+    ck_assert_int_eq(nib_conn_state(l.conn), NIB_OPEN);
+    link_free(&l);
+    site_stop(&site);
+}
+END_TEST
+
 /* ---- before a connection is open ---- */
 
 static void short_handshake(struct nib_config *cfg)
@@ -591,6 +693,8 @@ int main(void)
         TEST(messages_either_way_put_it_off),
         TEST(a_peer_that_takes_nothing_is_cut_off),
         TEST(a_peer_that_takes_a_little_is_not_cut_off),
+        TEST(a_pong_that_waits_to_be_read_is_an_answer),
+        TEST(a_peer_that_reads_meanwhile_is_not_cut_off),
         TEST(a_head_that_comes_byte_by_byte_ends_at_the_deadline),
         TEST(a_kept_connection_without_a_request_ends_at_the_deadline),
         TEST(each_answer_gives_a_kept_connection_its_time_again),
