@@ -63,14 +63,14 @@ static void expect_timeout(struct peer *p)
     peer_expect_end(p);
 }
 
-static void expect_timeout_event(size_t least_unsent)
+static void expect_cut_off(const char *reason, size_t least_unsent)
 {
     struct event e = site_event(&site, EVENT_CLOSE);
 
     ck_assert_int_eq(e.code, 1006);
     ck_assert(e.local);
     ck_assert(!e.clean);
-    ck_assert_str_eq(e.text, "ping timeout");
+    ck_assert_str_eq(e.text, reason);
     ck_assert_uint_ge(e.unsent_bytes, least_unsent);
 }
 
@@ -107,7 +107,7 @@ START_TEST(no_answer_to_a_ping_ends_a_connection)
     l = link_callbacks(&site);
     expect_ping(l.peer);
     expect_timeout(l.peer);
-    expect_timeout_event(0);
+    expect_cut_off("ping timeout", 0);
     link_free(&l);
 
     l = link_open(&site);
@@ -148,7 +148,7 @@ START_TEST(who_cannot_be_told_is_cut_off_as_well)
     l = narrow_link();
     fill_outbox(l.conn, BIG);
     ck_assert_int_eq(nib_conn_resume(l.conn), 0);
-    expect_timeout_event(BIG);
+    expect_cut_off("ping timeout", BIG);
     link_free(&l);
     site_stop(&site);
 }
@@ -220,9 +220,9 @@ START_TEST(a_pong_that_nobody_asked_for_is_ignored)
     peer_send_frame(l.peer, PEER_TEXT, "m", 1);
     site_event(&site, EVENT_MESSAGE);
     ck_assert_int_eq(nib_ping(l.conn, "next", 4), -EBUSY);
-    peer_send_frame(l.peer, PEER_PONG, "mine", 4);
+    for (int i = 0; i < 2; i++)
+        peer_send_frame(l.peer, PEER_PONG, "mine", 4);
     ck_assert_str_eq(site_event(&site, EVENT_PONG).text, "mine");
-    peer_send_frame(l.peer, PEER_PONG, "mine", 4);
     peer_send_frame(l.peer, PEER_TEXT, "n", 1);
     ck_assert_str_eq(site_event(&site, EVENT_MESSAGE).text, "n");
     ck_assert_int_eq(nib_conn_state(l.conn), NIB_OPEN);
@@ -247,7 +247,7 @@ START_TEST(no_answer_is_due_while_paused)
     ck_assert_uint_eq(site_events_left(&site), 0);
     ck_assert_int_eq(nib_conn_resume(l.conn), 0);
     expect_timeout(l.peer);
-    expect_timeout_event(0);
+    expect_cut_off("ping timeout", 0);
     link_free(&l);
     site_stop(&site);
 }
@@ -296,7 +296,7 @@ START_TEST(what_came_while_paused_is_an_answer)
     ck_assert_int_eq(nib_conn_resume(l.conn), 0);
     expect_ping(l.peer);
     expect_timeout(l.peer);
-    expect_timeout_event(0);
+    expect_cut_off("ping timeout", 0);
     link_free(&l);
     site_stop(&site);
 }
@@ -419,18 +419,12 @@ static bool was_reset(void *arg)
 
 START_TEST(a_peer_that_takes_nothing_is_cut_off)
 {
-    struct event e;
     struct link l;
 
     site_start(&site, small_and_stalling);
     l = narrow_link();
     fill_outbox(l.conn, BIG);
-    e = site_event(&site, EVENT_CLOSE);
-    ck_assert_int_eq(e.code, 1006);
-    ck_assert(e.local);
-    ck_assert(!e.clean);
-    ck_assert_str_eq(e.text, "");
-    ck_assert_uint_ge(e.unsent_bytes, BIG);
+    expect_cut_off("", BIG);
     ck_assert_int_eq(nib_send(l.conn, "x", 1, NIB_TEXT), -EPIPE);
     until(was_reset, l.peer, "a reset");
     link_free(&l);
