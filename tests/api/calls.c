@@ -298,12 +298,18 @@ static int nothing(struct nib_conn *conn, void *arg)
     return 0;
 }
 
+/* When it returns, a turn has ended that began after the call. */
+static void await_turn(struct nib_conn *conn)
+{
+    on_owner(conn, nothing, NULL);
+    on_owner(conn, nothing, NULL);
+}
+
 static void pause_after(struct stage *st)
 {
+    await_turn(st->l.conn); /* it holds */
     peer_send_frame(st->l.peer, PEER_TEXT, "m", 1);
-    /* Between the two lies a turn that would have read it. */
-    on_owner(st->l.conn, nothing, NULL);
-    on_owner(st->l.conn, nothing, NULL);
+    await_turn(st->l.conn); /* one that would have read it */
     ck_assert_uint_eq(site_events_left(st->site), 0);
     ck_assert_int_eq(nib_conn_resume(st->l.conn), 0);
     ck_assert_str_eq(site_event(st->site, EVENT_MESSAGE).text, "m");

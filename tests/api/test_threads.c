@@ -107,6 +107,7 @@ static void stage_open(struct stage *st)
     site_start(&site, NULL);
     site.on_open = set_user;
     st->l = link_callbacks(&site);
+    await_written(st->l.conn); /* the 101 */
     st->asking = site_connect(&site);
     st->asking_name = peer_name(st->asking);
     peer_send(st->asking, text, (size_t)len);
