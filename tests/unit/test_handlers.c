@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "server/handlers.h"
@@ -45,6 +46,8 @@ static void set_up(unsigned max, unsigned queue)
     server.config = &config;
     handlers = &server.handlers;
     route.handler = hold;
+    memset(requests, 0, sizeof requests);
+    ran = 0;
     for (unsigned i = 0; i < REQUESTS; i++) {
         requests[i].server = &server;
         requests[i].route = &route;
