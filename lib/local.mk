@@ -39,8 +39,13 @@ libnib_sources = \
 	%D%/system/poller.h \
 	%D%/system/socket.c \
 	%D%/system/socket.h \
+	%D%/system/ticket_keys.c \
+	%D%/system/ticket_keys.h \
 	%D%/system/timer.c \
 	%D%/system/timer.h \
+	%D%/system/tls_engine.h \
+	%D%/system/tls_suites.c \
+	%D%/system/tls_suites.h \
 	%D%/system/transport.c \
 	%D%/system/transport.h \
 	%D%/threads/mailbox.c \
@@ -85,8 +90,16 @@ libnib_sources = \
 
 noinst_LTLIBRARIES += libnibcore.la
 libnibcore_la_SOURCES = $(libnib_sources)
-libnibcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(NIB_NDEBUG)
-libnibcore_la_LIBADD = $(HTTP_PARSER_LIBS)
+libnibcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(NIB_NDEBUG) $(TLS_CFLAGS)
+libnibcore_la_LIBADD = $(HTTP_PARSER_LIBS) $(TLS_LIBS)
+
+# One file knows one TLS library.
+if TLS_MBEDTLS
+libnibcore_la_SOURCES += %D%/system/tls_mbedtls.c
+endif
+if TLS_OPENSSL
+libnibcore_la_SOURCES += %D%/system/tls_openssl.c
+endif
 
 lib_LTLIBRARIES += libnib.la
 libnib_la_SOURCES =
