@@ -43,6 +43,8 @@ libnib_sources = \
 	%D%/system/ticket_keys.h \
 	%D%/system/timer.c \
 	%D%/system/timer.h \
+	%D%/system/tls.c \
+	%D%/system/tls.h \
 	%D%/system/tls_engine.h \
 	%D%/system/tls_suites.c \
 	%D%/system/tls_suites.h \
@@ -99,6 +101,9 @@ libnibcore_la_SOURCES += %D%/system/tls_mbedtls.c
 endif
 if TLS_OPENSSL
 libnibcore_la_SOURCES += %D%/system/tls_openssl.c
+endif
+if !TLS
+libnibcore_la_SOURCES += %D%/system/tls_none.c
 endif
 
 lib_LTLIBRARIES += libnib.la

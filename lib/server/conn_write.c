@@ -15,7 +15,6 @@
 #include "server/topic.h"
 
 enum {
-    WRITE_BYTES = 1 << 20, /* of one connection in one turn */
     PONGS = 16,            /* that may wait; then the newest wins */
     PIECES = NIB__OUTBOX_PIECES,
 };
@@ -107,17 +106,26 @@ static void add_close(struct batch *b, struct nib_conn *c)
                   (size_t)(c->close_len - c->close_off));
 }
 
+/* How many bytes more one write should take. */
+static size_t room(const struct batch *b, const struct nib_conn *c)
+    NIB__OWNER_ONLY;
+static size_t room(const struct batch *b, const struct nib_conn *c)
+{
+    size_t most = c->transport->ops->write_bytes;
+
+    return b->bytes < most ? most - b->bytes : 0;
+}
+
 /* Adds the outbox, or `only` bytes of it. Returns whether that was all. */
 static bool add_box(struct batch *b, struct nib_conn *c, size_t only)
-    NIB__REQUIRES(c->out.lock);
+    NIB__OWNER_ONLY NIB__REQUIRES(c->out.lock);
 static bool add_box(struct batch *b, struct nib_conn *c, size_t only)
 {
-    size_t before = b->bytes;
+    size_t before = b->bytes, most = room(b, c);
     int n = nib__outbox_pieces(&c->out, b->pieces + b->count,
-                               PIECES - b->count, WRITE_BYTES);
+                               PIECES - b->count, most);
 
-    if (only > 0)
-        n = trim(b->pieces + b->count, n, only);
+    n = trim(b->pieces + b->count, n, only > 0 ? only : most);
     add_run(b, BOX, n);
     return b->bytes - before == c->out.charged;
 }
@@ -127,17 +135,19 @@ static bool add_log(struct batch *b, struct nib_conn *c, size_t only)
     NIB__OWNER_ONLY;
 static bool add_log(struct batch *b, struct nib_conn *c, size_t only)
 {
+    size_t bytes = 0, most = room(b, c);
     bool all = true;
     int n;
 
     if (c->members == NULL)
         return true;
     n = nib__cursors_pieces(c, b->pieces + b->count, PIECES - b->count,
-                            WRITE_BYTES, &all);
-    if (only > 0)
-        n = trim(b->pieces + b->count, n, only);
+                            most, &all);
+    for (int i = 0; i < n; i++)
+        bytes += b->pieces[b->count + i].iov_len;
+    n = trim(b->pieces + b->count, n, only > 0 ? only : most);
     add_run(b, LOG, n);
-    return all;
+    return all && bytes <= most;
 }
 
 /* Data of both sources, by turns; true if nothing more waits. */

@@ -34,9 +34,6 @@ enum {
     NIB__TLS_SUITES = 9,          /* that there are; see tls_suites.h */
 };
 
-/* Result beside NIB__WANT_READ: the stream ended without close_notify. */
-enum { NIB__TRUNCATED = -2002 };
-
 /* What goes in and out around one call. */
 struct nib__tls_io {
     const uint8_t *in; /* received; the session takes from the front */

@@ -10,6 +10,10 @@
 #include <limits.h>
 #include <sys/socket.h>
 
+enum {
+    WRITE_BYTES = 1 << 20, /* so that one connection does not take all */
+};
+
 /*
  * A failed call's result. An interrupted call did nothing; to report it as
  * "not ready" keeps the promise of one system call, and epoll, which is
@@ -59,6 +63,12 @@ static bool plain_pending(const struct nib__transport *t)
     return false;
 }
 
+static size_t plain_unsent(const struct nib__transport *t)
+{
+    (void)t;
+    return 0;
+}
+
 static int plain_shutdown(struct nib__transport *t, int fd)
 {
     (void)t;
@@ -73,10 +83,12 @@ static void plain_free(struct nib__transport *t)
 struct nib__transport *nib__transport_plain(void)
 {
     static const struct nib__transport_ops ops = {
+        .write_bytes = WRITE_BYTES,
         .handshake = plain_handshake,
         .read = plain_read,
         .write = plain_write,
         .pending = plain_pending,
+        .unsent = plain_unsent,
         .shutdown = plain_shutdown,
         .free = plain_free,
     };
