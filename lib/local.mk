@@ -63,6 +63,7 @@ libnib_sources = \
 	%D%/server/command.h \
 	%D%/server/config.c \
 	%D%/server/config.h \
+	%D%/server/config_tls.c \
 	%D%/server/conn.c \
 	%D%/server/conn.h \
 	%D%/server/conn_end.c \

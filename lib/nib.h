@@ -403,6 +403,128 @@ NIB_API int nib_config_set_socket_buffers(struct nib_config *cfg,
 NIB_API int nib_config_set_stop_code(struct nib_config *cfg, int code);
 
 /* ------------------------------------------------------------------------
+ * TLS
+ *
+ * TLS 1.2 and, where the TLS library has it, 1.3; key exchange with forward
+ * secrecy and authenticated encryption only (RFC 9325). Handshakes run on
+ * threads of their own, so that they make nobody else wait. A build without
+ * TLS takes these settings and refuses to start with an address that needs
+ * them.
+ */
+
+/* What an address speaks. */
+enum nib_tls_mode {
+    NIB_TLS_OFF,
+    NIB_TLS_ON,
+    NIB_TLS_AUTO, /* TLS or plain, as the client's first byte says */
+};
+
+/*
+ * nib_config_listen() with TLS. A plain request to an address that is
+ * NIB_TLS_ON is closed without an answer.
+ *
+ * Returns as every setter. nib_server_new() refuses an address with TLS if
+ * there is no certificate.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_listen_tls(struct nib_config *cfg, const char *address,
+                                  enum nib_tls_mode mode);
+
+/*
+ * Adds a certificate: a PEM file with it and the chain up to, but without,
+ * the root; the PEM file of its private key (NULL: the same file); and that
+ * key's password (NULL: none). The first is the default, another is chosen
+ * by the name that the client asks for (RFC 6066, 3). The files are read by
+ * nib_server_start() and nib_server_reload_tls().
+ *
+ * Returns as every setter.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_certificate(struct nib_config *cfg,
+                                   const char *chain_file,
+                                   const char *key_file,
+                                   const char *password);
+
+/* Whether clients have to show a certificate. */
+enum nib_verify {
+    NIB_VERIFY_NONE,
+    NIB_VERIFY_OPTIONAL, /* none is good, a bad one is refused */
+    NIB_VERIFY_REQUIRED,
+};
+
+/*
+ * Asks clients for a certificate that one of those in a PEM file has signed;
+ * nib_request_tls() tells whose it was. A file of NULL asks nobody.
+ *
+ * Returns as every setter.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_set_client_ca(struct nib_config *cfg,
+                                     const char *file,
+                                     enum nib_verify verify);
+
+/*
+ * The lowest version to speak, "1.2" (the default) or "1.3".
+ *
+ * Returns as every setter; -EINVAL also if the TLS library cannot speak it.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_set_tls_version(struct nib_config *cfg,
+                                       const char *lowest);
+
+/*
+ * The cipher suites, in order of preference: names as IANA or OpenSSL write
+ * them, separated by ':', ',' or spaces; "" for the TLS library's best. For
+ * TLS 1.3 the client's order may count instead.
+ *
+ * Returns as every setter; -EINVAL for a name that is none of nib's.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_set_tls_ciphers(struct nib_config *cfg,
+                                       const char *list);
+
+/*
+ * A file with the keys of session tickets (RFC 5077): 1 to 3 keys of 80
+ * bytes, the first of which encrypts. With it sessions are resumed after a
+ * restart, and by other servers that have the same file; changing the keys is
+ * then the operator's part. NULL, the default: keys of the server's own, a
+ * new one every 12 hours.
+ *
+ * Returns as every setter.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_set_ticket_keys(struct nib_config *cfg,
+                                       const char *file);
+
+/*
+ * Threads for TLS handshakes (0, the default: one for every two reactors; 1
+ * to 256), at the lowest priority, and how many connections may wait for them
+ * (default 1024, at least 1). More are closed.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_set_handshake_threads(struct nib_config *cfg,
+                                             unsigned threads,
+                                             unsigned queue);
+
+/*
+ * TLS connections at once, each of which takes 36 to 90 KB (default 0: no
+ * limit but that of all connections), and of those, in a handshake (default
+ * 0: no limit). More are closed.
+ *
+ * [setup]
+ */
+NIB_API int nib_config_set_max_tls(struct nib_config *cfg,
+                                   unsigned connections,
+                                   unsigned handshakes);
+
+/* ------------------------------------------------------------------------
  * Routes
  *
  * A route answers the requests whose path its pattern matches: "/a" matches
@@ -634,6 +756,21 @@ NIB_API void nib_server_free(struct nib_server *srv);
 NIB_API int nib_server_next(struct nib_server *srv, struct nib_request **req,
                             int timeout_ms);
 
+/*
+ * Reads certificates, keys, the client CA and the ticket keys again. New
+ * connections use the new ones once all of them have been found good;
+ * connections that are there keep theirs. Reads files.
+ *
+ * error  gets a text that names the file and what is wrong; cap bytes
+ *
+ * Returns 0; NIB_ESTATE if the server is not running or has no TLS; or, with
+ * a text and nothing changed, -EINVAL, the errno of a file, or -ENOMEM.
+ *
+ * [any]
+ */
+NIB_API int nib_server_reload_tls(struct nib_server *srv, char *error,
+                                  size_t cap);
+
 /* Counters since the start, and what is there now. */
 struct nib_stats {
     uint64_t accepted;       /* TCP or unix connections taken */
@@ -651,7 +788,12 @@ struct nib_stats {
     uint64_t commands;       /* records posted to mailboxes */
     uint64_t wakes;          /* eventfd writes for them */
     uint64_t slow;           /* connections closed as slow (1013) */
+    uint64_t tls_full;       /* TLS handshakes, whole ones */
+    uint64_t tls_resumed;    /* and by a session of before */
+    uint64_t tls_failed;     /* and those that came to nothing */
     uint64_t connections;    /* now */
+    uint64_t tls;            /* now: of those, with TLS */
+    uint64_t tls_handshakes; /* now: of those, in the handshake */
     uint64_t handshakes;     /* now: of those, not decided yet */
     uint64_t handlers;       /* now: blocking handlers running */
     uint64_t handlers_queued; /* now: upgrades that wait for a handler */
@@ -742,6 +884,24 @@ NIB_API const char *nib_request_subprotocol(const struct nib_request *req,
  * [any]
  */
 NIB_API const char *nib_request_peer(const struct nib_request *req);
+
+/* What a TLS handshake agreed on. */
+struct nib_tls_info {
+    const char *version;     /* "TLSv1.2", "TLSv1.3" */
+    const char *cipher;      /* IANA's name of the suite */
+    const char *server_name; /* that the client asked for; "" if none */
+    const char *peer_name;   /* of a verified client certificate; else "" */
+    bool resumed;
+};
+
+/*
+ * Fills in *out if the request came by TLS; its strings live as long as the
+ * request. Returns whether it did.
+ *
+ * [any]
+ */
+NIB_API bool nib_request_tls(const struct nib_request *req,
+                             struct nib_tls_info *out);
 
 /*
  * The server that the request came to.

@@ -45,11 +45,10 @@ static const struct nib__limits defaults = {
     .control_rate = 1000,
     .commands = 4096,
     .stop_code = 1001,
+    .handshake_queue = 1024,
 };
 
-static int refuse(struct nib_config *cfg, int code, const char *fmt, ...)
-    __attribute__((format(printf, 3, 4)));
-static int refuse(struct nib_config *cfg, int code, const char *fmt, ...)
+int nib__config_refuse(struct nib_config *cfg, int code, const char *fmt, ...)
 {
     va_list args;
 
@@ -66,6 +65,7 @@ int nib_config_new(struct nib_config **out)
     if (cfg == NULL)
         return -ENOMEM;
     cfg->limits = defaults;
+    cfg->tls.min_version = NIB__TLS_1_2;
     *out = cfg;
     return 0;
 }
@@ -81,9 +81,10 @@ void nib_config_free(struct nib_config *cfg)
 {
     if (cfg == NULL)
         return;
-    for (unsigned i = 0; i < cfg->address_count; i++)
-        nib__free(cfg->addresses[i]);
-    nib__free(cfg->addresses);
+    for (unsigned i = 0; i < cfg->listen_count; i++)
+        nib__free(cfg->listens[i].address);
+    nib__free(cfg->listens);
+    nib__tls_config_free(&cfg->tls);
     while (cfg->routes != NULL) {
         struct nib_route *next = cfg->routes->next;
 
@@ -99,28 +100,49 @@ const char *nib_config_error(const struct nib_config *cfg)
 }
 
 /* Adds a copy of an address to the list. */
-static int add_address(struct nib_config *cfg, const char *address)
+static int add_listen(struct nib_config *cfg, const char *address,
+                      enum nib_tls_mode tls)
 {
-    char **grown = nib__realloc(cfg->addresses, (cfg->address_count + 1) *
-                                                    sizeof *cfg->addresses);
+    struct nib__listen *grown = nib__realloc(
+        cfg->listens, (cfg->listen_count + 1) * sizeof *cfg->listens);
 
     if (grown == NULL)
         return -ENOMEM;
-    cfg->addresses = grown;
-    grown[cfg->address_count] = nib__strdup(address);
-    if (grown[cfg->address_count] == NULL)
+    cfg->listens = grown;
+    grown += cfg->listen_count;
+    grown->tls = tls;
+    grown->address = nib__strdup(address);
+    if (grown->address == NULL)
         return -ENOMEM;
-    cfg->address_count++;
+    cfg->listen_count++;
     return 0;
 }
 
-int nib_config_listen(struct nib_config *cfg, const char *address)
+int nib_config_listen_tls(struct nib_config *cfg, const char *address,
+                          enum nib_tls_mode mode)
 {
     const char *wrong = nib__address_check(address);
 
     if (wrong != NULL)
-        return refuse(cfg, -EINVAL, "address \"%.128s\": %s", address, wrong);
-    return add_address(cfg, address);
+        return nib__config_refuse(cfg, -EINVAL, "address \"%.128s\": %s",
+                                  address, wrong);
+    if ((unsigned)mode > NIB_TLS_AUTO)
+        return nib__config_refuse(cfg, -EINVAL, "tls mode %d: expected 0 to %d",
+                                  mode, NIB_TLS_AUTO);
+    return add_listen(cfg, address, mode);
+}
+
+int nib_config_listen(struct nib_config *cfg, const char *address)
+{
+    return nib_config_listen_tls(cfg, address, NIB_TLS_OFF);
+}
+
+bool nib__config_has_tls(const struct nib_config *cfg)
+{
+    for (unsigned i = 0; i < cfg->listen_count; i++)
+        if (cfg->listens[i].tls != NIB_TLS_OFF)
+            return true;
+    return false;
 }
 
 int nib_config_set_log(struct nib_config *cfg,
@@ -128,35 +150,36 @@ int nib_config_set_log(struct nib_config *cfg,
                        void *arg, int level)
 {
     if (level < NIB_LOG_ERROR || level > NIB_LOG_DEBUG)
-        return refuse(cfg, -EINVAL, "log level %d: expected %d to %d", level,
-                      NIB_LOG_ERROR, NIB_LOG_DEBUG);
+        return nib__config_refuse(cfg, -EINVAL,
+                                  "log level %d: expected %d to %d", level,
+                                  NIB_LOG_ERROR, NIB_LOG_DEBUG);
     cfg->log = (struct nib__log){.fn = log, .arg = arg, .level = level};
     return 0;
 }
 
-/* Checks one number against its range. */
-static int check(struct nib_config *cfg, const char *name, uint64_t value,
-                 uint64_t least, uint64_t most)
+int nib__config_check(struct nib_config *cfg, const char *name, uint64_t value,
+                      uint64_t least, uint64_t most)
 {
     if (value >= least && value <= most)
         return 0;
-    return refuse(cfg, -EINVAL, "%s %llu: expected %llu to %llu", name,
-                  (unsigned long long)value, (unsigned long long)least,
-                  (unsigned long long)most);
+    return nib__config_refuse(cfg, -EINVAL, "%s %llu: expected %llu to %llu",
+                              name, (unsigned long long)value,
+                              (unsigned long long)least,
+                              (unsigned long long)most);
 }
 
 /*
  * The setters of one number: range-checked, then stored. The name in the
  * error text is the setter's own.
  */
-#define SETTER(name, type, field, least, most)                             \
-    int nib_config_set_##name(struct nib_config *cfg, type value)          \
-    {                                                                      \
-        int err = check(cfg, #name, value, least, most);                   \
-                                                                           \
-        if (err == 0)                                                      \
-            cfg->limits.field = value;                                     \
-        return err;                                                        \
+#define SETTER(name, type, field, least, most)                                 \
+    int nib_config_set_##name(struct nib_config *cfg, type value)              \
+    {                                                                          \
+        int err = nib__config_check(cfg, #name, value, least, most);           \
+                                                                               \
+        if (err == 0)                                                          \
+            cfg->limits.field = value;                                         \
+        return err;                                                            \
     }
 
 SETTER(reactors, unsigned, reactors, 0, 256)
@@ -178,13 +201,13 @@ SETTER(commands, unsigned, commands, 1, 1000000)
 int nib_config_set_handlers(struct nib_config *cfg, unsigned max,
                             unsigned queue, size_t stack_bytes)
 {
-    int err = check(cfg, "handlers max", max, 1, 100000);
+    int err = nib__config_check(cfg, "handlers max", max, 1, 100000);
 
     if (err == 0)
-        err = check(cfg, "handlers queue", queue, 0, 1000000);
+        err = nib__config_check(cfg, "handlers queue", queue, 0, 1000000);
     if (err == 0)
-        err = check(cfg, "handlers stack_bytes", stack_bytes, 64 * KIB,
-                    1024 * (uint64_t)MIB);
+        err = nib__config_check(cfg, "handlers stack_bytes", stack_bytes,
+                                64 * KIB, 1024 * (uint64_t)MIB);
     if (err < 0)
         return err;
     cfg->limits.handlers = max;
@@ -195,10 +218,10 @@ int nib_config_set_handlers(struct nib_config *cfg, unsigned max,
 
 int nib_config_set_head(struct nib_config *cfg, size_t bytes, unsigned lines)
 {
-    int err = check(cfg, "head bytes", bytes, KIB, MIB);
+    int err = nib__config_check(cfg, "head bytes", bytes, KIB, MIB);
 
     if (err == 0)
-        err = check(cfg, "head lines", lines, 1, 1000);
+        err = nib__config_check(cfg, "head lines", lines, 1, 1000);
     if (err < 0)
         return err;
     cfg->limits.head_bytes = bytes;
@@ -209,10 +232,10 @@ int nib_config_set_head(struct nib_config *cfg, size_t bytes, unsigned lines)
 int nib_config_set_inbox(struct nib_config *cfg, unsigned messages,
                          size_t bytes)
 {
-    int err = check(cfg, "inbox messages", messages, 1, 1000000);
+    int err = nib__config_check(cfg, "inbox messages", messages, 1, 1000000);
 
     if (err == 0)
-        err = check(cfg, "inbox bytes", bytes, 1, SIZE_MAX / 4);
+        err = nib__config_check(cfg, "inbox bytes", bytes, 1, SIZE_MAX / 4);
     if (err < 0)
         return err;
     cfg->limits.inbox_messages = messages;
@@ -223,10 +246,11 @@ int nib_config_set_inbox(struct nib_config *cfg, unsigned messages,
 int nib_config_set_ping(struct nib_config *cfg, unsigned interval_ms,
                         unsigned wait_ms)
 {
-    int err = check(cfg, "ping interval_ms", interval_ms, 0, 24 * HOUR_MS);
+    int err = nib__config_check(cfg, "ping interval_ms", interval_ms, 0,
+                                24 * HOUR_MS);
 
     if (err == 0 && interval_ms != 0)
-        err = check(cfg, "ping wait_ms", wait_ms, 1, 24 * HOUR_MS);
+        err = nib__config_check(cfg, "ping wait_ms", wait_ms, 1, 24 * HOUR_MS);
     if (err < 0)
         return err;
     cfg->limits.ping_interval_ms = interval_ms;
@@ -237,8 +261,8 @@ int nib_config_set_ping(struct nib_config *cfg, unsigned interval_ms,
 int nib_config_set_send_timeout_ms(struct nib_config *cfg, int ms)
 {
     if (ms < -1)
-        return refuse(cfg, -EINVAL, "send_timeout_ms %d: expected -1 or more",
-                      ms);
+        return nib__config_refuse(
+            cfg, -EINVAL, "send_timeout_ms %d: expected -1 or more", ms);
     cfg->limits.send_timeout_ms = ms;
     return 0;
 }
@@ -246,14 +270,15 @@ int nib_config_set_send_timeout_ms(struct nib_config *cfg, int ms)
 int nib_config_set_topic_bytes(struct nib_config *cfg, size_t each_bytes,
                                size_t total_bytes)
 {
-    int err = each_bytes == 0 ? 0
-                              : check(cfg, "topic each_bytes", each_bytes,
-                                      KIB, SIZE_MAX / 4);
+    int err = each_bytes == 0
+                  ? 0
+                  : nib__config_check(cfg, "topic each_bytes", each_bytes, KIB,
+                                      SIZE_MAX / 4);
 
     /* Memory is taken in segments of 64 KiB. */
     if (err == 0 && total_bytes != 0)
-        err = check(cfg, "topic total_bytes", total_bytes, 64 * KIB,
-                    SIZE_MAX / 4);
+        err = nib__config_check(cfg, "topic total_bytes", total_bytes, 64 * KIB,
+                                SIZE_MAX / 4);
     if (err < 0)
         return err;
     cfg->limits.topic_bytes = each_bytes;
@@ -264,10 +289,12 @@ int nib_config_set_topic_bytes(struct nib_config *cfg, size_t each_bytes,
 int nib_config_set_socket_buffers(struct nib_config *cfg, unsigned send_bytes,
                                   unsigned receive_bytes)
 {
-    int err = check(cfg, "socket send_bytes", send_bytes, 0, INT32_MAX);
+    int err =
+        nib__config_check(cfg, "socket send_bytes", send_bytes, 0, INT32_MAX);
 
     if (err == 0)
-        err = check(cfg, "socket receive_bytes", receive_bytes, 0, INT32_MAX);
+        err = nib__config_check(cfg, "socket receive_bytes", receive_bytes, 0,
+                                INT32_MAX);
     if (err < 0)
         return err;
     cfg->limits.socket_send_bytes = send_bytes;
@@ -278,8 +305,8 @@ int nib_config_set_socket_buffers(struct nib_config *cfg, unsigned send_bytes,
 int nib_config_set_stop_code(struct nib_config *cfg, int code)
 {
     if (code != 1001 && code != 1012)
-        return refuse(cfg, -EINVAL, "stop_code %d: expected 1001 or 1012",
-                      code);
+        return nib__config_refuse(cfg, -EINVAL,
+                                  "stop_code %d: expected 1001 or 1012", code);
     cfg->limits.stop_code = code;
     return 0;
 }
@@ -320,11 +347,12 @@ int nib_config_route(struct nib_config *cfg, const char *pattern,
     size_t len;
 
     if (pattern[exact] != '/' || strpbrk(pattern, "?# ") != NULL)
-        return refuse(cfg, -EINVAL,
-                      "route \"%.128s\": expected a path, \"/a\" or \"=/a\"",
-                      pattern);
+        return nib__config_refuse(
+            cfg, -EINVAL,
+            "route \"%.128s\": expected a path, \"/a\" or \"=/a\"", pattern);
     if (same_route(cfg, pattern + exact, exact) != NULL)
-        return refuse(cfg, -EEXIST, "route \"%.128s\": given twice", pattern);
+        return nib__config_refuse(cfg, -EEXIST, "route \"%.128s\": given twice",
+                                  pattern);
     route = nib__alloc_zero(sizeof *route);
     if (route == NULL)
         return -ENOMEM;
@@ -346,8 +374,8 @@ int nib_config_route(struct nib_config *cfg, const char *pattern,
 
 static int taken(struct nib_route *route, const char *what)
 {
-    return refuse(route->config, -EEXIST, "route \"%s%.128s\": %s",
-                  route->exact ? "=" : "", route->pattern, what);
+    return nib__config_refuse(route->config, -EEXIST, "route \"%s%.128s\": %s",
+                              route->exact ? "=" : "", route->pattern, what);
 }
 
 int nib_route_set_handler(struct nib_route *route, nib_handler_fn *fn,
@@ -385,8 +413,9 @@ int nib_route_set_subprotocols(struct nib_route *route, const char *list)
     char *copy;
 
     if (!nib__token_list_valid(list))
-        return refuse(route->config, -EINVAL,
-                      "subprotocols \"%.128s\": expected \"a, b\"", list);
+        return nib__config_refuse(route->config, -EINVAL,
+                                  "subprotocols \"%.128s\": expected \"a, b\"",
+                                  list);
     copy = nib__strdup(list);
     if (copy == NULL)
         return -ENOMEM;
@@ -398,8 +427,9 @@ int nib_route_set_subprotocols(struct nib_route *route, const char *list)
 int nib_route_set_send_timeout_ms(struct nib_route *route, int ms)
 {
     if (ms < -1)
-        return refuse(route->config, -EINVAL,
-                      "send_timeout_ms %d: expected -1 or more", ms);
+        return nib__config_refuse(route->config, -EINVAL,
+                                  "send_timeout_ms %d: expected -1 or more",
+                                  ms);
     route->send_timeout_ms = ms;
     route->own_send_timeout = true;
     return 0;
@@ -420,13 +450,15 @@ static void complete(struct nib__limits *l, uint64_t files)
 {
     if (l->reactors == 0)
         l->reactors = cpus();
+    if (l->handshake_threads == 0)
+        l->handshake_threads = (l->reactors + 1) / 2;
     if (l->topic_bytes == 0)
         l->topic_bytes = l->message_bytes * 2 > 4 * (size_t)MIB
                              ? l->message_bytes * 2
                              : 4 * (size_t)MIB;
     if (l->max_connections == 0) {
-        uint64_t most = files > 2 * SPARE_FILES ? files - SPARE_FILES
-                                                : files / 2;
+        uint64_t most =
+            files > 2 * SPARE_FILES ? files - SPARE_FILES : files / 2;
 
         l->max_connections = most > UINT32_MAX ? UINT32_MAX : (unsigned)most;
     }
@@ -448,39 +480,47 @@ static int contradiction(struct nib_config *cfg)
     uint64_t files = hard_files();
 
     if (l->outbox_bytes < 2 * l->message_bytes)
-        return refuse(cfg, NIB_ECONFIG,
-                      "outbox_bytes %zu: expected at least twice "
-                      "message_bytes, %zu",
-                      l->outbox_bytes, 2 * l->message_bytes);
+        return nib__config_refuse(cfg, NIB_ECONFIG,
+                                  "outbox_bytes %zu: expected at least twice "
+                                  "message_bytes, %zu",
+                                  l->outbox_bytes, 2 * l->message_bytes);
     if (l->outbox_total_bytes != 0 && l->outbox_total_bytes < l->outbox_bytes)
-        return refuse(cfg, NIB_ECONFIG,
-                      "outbox_total_bytes %zu: expected at least "
-                      "outbox_bytes, %zu",
-                      l->outbox_total_bytes, l->outbox_bytes);
+        return nib__config_refuse(cfg, NIB_ECONFIG,
+                                  "outbox_total_bytes %zu: expected at least "
+                                  "outbox_bytes, %zu",
+                                  l->outbox_total_bytes, l->outbox_bytes);
     if (l->ping_interval_ms != 0 && l->ping_interval_ms <= l->ping_wait_ms)
-        return refuse(cfg, NIB_ECONFIG,
-                      "ping interval_ms %u: expected more than its wait_ms, "
-                      "%u",
-                      l->ping_interval_ms, l->ping_wait_ms);
+        return nib__config_refuse(
+            cfg, NIB_ECONFIG,
+            "ping interval_ms %u: expected more than its wait_ms, "
+            "%u",
+            l->ping_interval_ms, l->ping_wait_ms);
     if (l->topic_bytes != 0 && l->topic_bytes < 2 * l->message_bytes)
-        return refuse(cfg, NIB_ECONFIG,
-                      "topic each_bytes %zu: expected at least twice "
-                      "message_bytes, %zu",
-                      l->topic_bytes, 2 * l->message_bytes);
+        return nib__config_refuse(
+            cfg, NIB_ECONFIG,
+            "topic each_bytes %zu: expected at least twice "
+            "message_bytes, %zu",
+            l->topic_bytes, 2 * l->message_bytes);
     if (l->topic_total_bytes != 0 &&
         l->topic_total_bytes < 2 * l->message_bytes)
-        return refuse(cfg, NIB_ECONFIG,
-                      "topic total_bytes %zu: expected at least twice "
-                      "message_bytes, %zu",
-                      l->topic_total_bytes, 2 * l->message_bytes);
-    if (l->max_connections != 0 && (uint64_t)l->max_connections + SPARE_FILES > files)
-        return refuse(cfg, NIB_ECONFIG,
-                      "max_connections %u: the limit of open files allows "
-                      "%llu",
-                      l->max_connections,
-                      (unsigned long long)(files > SPARE_FILES
-                                               ? files - SPARE_FILES
-                                               : 0));
+        return nib__config_refuse(
+            cfg, NIB_ECONFIG,
+            "topic total_bytes %zu: expected at least twice "
+            "message_bytes, %zu",
+            l->topic_total_bytes, 2 * l->message_bytes);
+    if (l->max_connections != 0 &&
+        (uint64_t)l->max_connections + SPARE_FILES > files)
+        return nib__config_refuse(
+            cfg, NIB_ECONFIG,
+            "max_connections %u: the limit of open files allows "
+            "%llu",
+            l->max_connections,
+            (unsigned long long)(files > SPARE_FILES ? files - SPARE_FILES
+                                                     : 0));
+    if (nib__config_has_tls(cfg) && cfg->tls.cert_count == 0)
+        return nib__config_refuse(cfg, NIB_ECONFIG,
+                                  "an address speaks TLS: expected a "
+                                  "certificate");
     return 0;
 }
 
@@ -518,8 +558,9 @@ int nib__config_copy(struct nib_config *cfg, struct nib_config **out)
     copy->limits = cfg->limits;
     copy->log = cfg->log;
     complete(&copy->limits, hard_files());
-    for (unsigned i = 0; i < cfg->address_count && err == 0; i++)
-        err = add_address(copy, cfg->addresses[i]);
+    err = nib__tls_config_copy(&copy->tls, &cfg->tls);
+    for (unsigned i = 0; i < cfg->listen_count && err == 0; i++)
+        err = add_listen(copy, cfg->listens[i].address, cfg->listens[i].tls);
     for (struct nib_route *r = cfg->routes; r != NULL && err == 0;
          r = r->next) {
         struct nib_route *route = route_copy(r);
@@ -548,8 +589,7 @@ const struct nib_route *nib__config_route(const struct nib_config *cfg,
             continue;
         if (path[r->pattern_len] == '\0')
             return r;
-        if (!r->exact &&
-            (path[r->pattern_len] == '/' || r->pattern_len == 1))
+        if (!r->exact && (path[r->pattern_len] == '/' || r->pattern_len == 1))
             return r;
     }
     return NULL;

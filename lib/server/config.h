@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "nib.h"
+#include "system/tls_engine.h"
 
 struct nib__limits {
     unsigned reactors;
@@ -46,6 +47,10 @@ struct nib__limits {
     unsigned socket_send_bytes;
     unsigned socket_receive_bytes;
     int stop_code;
+    unsigned handshake_threads; /* 0: by reactors */
+    unsigned handshake_queue;
+    unsigned max_tls;            /* 0: none */
+    unsigned max_tls_handshakes; /* 0: none */
 };
 
 struct nib_route {
@@ -66,14 +71,53 @@ struct nib_route {
     bool own_send_timeout;
 };
 
+/* An address to listen on. */
+struct nib__listen {
+    char *address;
+    enum nib_tls_mode tls;
+};
+
+/* What TLS needs; all strings are the configuration's own. */
+struct nib__tls_config {
+    struct nib__tls_cert *certs;
+    unsigned cert_count;
+    char *client_ca; /* NULL: none */
+    enum nib_verify verify;
+    unsigned min_version;
+    uint16_t suites[NIB__TLS_SUITES];
+    unsigned suite_count;
+    char *ticket_keys; /* NULL: the server's own */
+};
+
 struct nib_config {
     struct nib__limits limits;
+    struct nib__tls_config tls;
     struct nib__log log;
-    char **addresses;
-    unsigned address_count;
+    struct nib__listen *listens;
+    unsigned listen_count;
     struct nib_route *routes;
     char error[256];
 };
+
+/* Refuses a value: leaves the text, returns the code. */
+int nib__config_refuse(struct nib_config *cfg, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Checks one number against its range; 0 or -EINVAL. */
+int nib__config_check(struct nib_config *cfg, const char *name,
+                      uint64_t value, uint64_t least, uint64_t most);
+
+/* Does any address speak TLS? */
+bool nib__config_has_tls(const struct nib_config *cfg);
+
+/* ---- config_tls.c ---- */
+
+/* Copies `from` into an empty `to`. 0 or -ENOMEM, with nothing lost. */
+int nib__tls_config_copy(struct nib__tls_config *to,
+                         const struct nib__tls_config *from);
+
+/* Frees what it holds, not itself. */
+void nib__tls_config_free(struct nib__tls_config *tls);
 
 /*
  * Copies a configuration for a server: limits with their defaults worked out,

@@ -246,7 +246,7 @@ static void pause_over(struct nib__timer *timer)
 int nib__listeners_open(struct nib__shard *shard) NIB__NO_ANALYSIS
 {
     struct nib_server *srv = shard->server;
-    unsigned count = srv->config->address_count;
+    unsigned count = srv->config->listen_count;
     int err = 0;
 
     shard->listeners = nib__alloc_array(count + 1, sizeof *shard->listeners);
@@ -271,7 +271,7 @@ int nib__listeners_open(struct nib__shard *shard) NIB__NO_ANALYSIS
 
 void nib__listeners_stop(struct nib__shard *shard)
 {
-    for (unsigned i = 0; i < shard->server->config->address_count; i++) {
+    for (unsigned i = 0; i < shard->server->config->listen_count; i++) {
         struct nib__listener *listener = &shard->listeners[i];
 
         nib__poller_remove(&shard->reactor.poller, &listener->source);

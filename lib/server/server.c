@@ -106,10 +106,10 @@ static void close_listeners(struct nib_server *srv)
 {
     if (srv->listen_fds == NULL)
         return; /* there was no memory for them */
-    for (unsigned i = 0; i < srv->config->address_count; i++) {
+    for (unsigned i = 0; i < srv->config->listen_count; i++) {
         if (srv->listen_fds[i] < 0)
             continue;
-        nib__socket_unlink(srv->config->addresses[i], srv->listen_fds[i]);
+        nib__socket_unlink(srv->config->listens[i].address, srv->listen_fds[i]);
         close(srv->listen_fds[i]);
         srv->listen_fds[i] = -1;
     }
@@ -284,13 +284,13 @@ static int make_shards(struct nib_server *srv)
     int err = 0;
 
     srv->shards = nib__alloc_zero(count * sizeof *srv->shards);
-    srv->listen_fds = nib__alloc_array(srv->config->address_count + 1,
+    srv->listen_fds = nib__alloc_array(srv->config->listen_count + 1,
                                        sizeof *srv->listen_fds);
-    srv->listen_names = nib__alloc_array(srv->config->address_count + 1,
+    srv->listen_names = nib__alloc_array(srv->config->listen_count + 1,
                                          sizeof *srv->listen_names);
     srv->topics = nib__topics_new();
     for (unsigned i = 0; srv->listen_fds != NULL &&
-                         i < srv->config->address_count; i++)
+                         i < srv->config->listen_count; i++)
         srv->listen_fds[i] = -1;
     if (srv->shards == NULL || srv->listen_fds == NULL ||
         srv->listen_names == NULL || srv->topics == NULL)
@@ -356,10 +356,10 @@ const char *nib_server_error(const struct nib_server *srv)
 /* The listeners' names, which outlive the listeners. */
 static void name_listeners(struct nib_server *srv)
 {
-    for (unsigned i = 0; i < srv->config->address_count; i++)
+    for (unsigned i = 0; i < srv->config->listen_count; i++)
         nib__socket_name(srv->listen_fds[i], srv->listen_names[i],
                          sizeof srv->listen_names[i]);
-    srv->name_count = srv->config->address_count;
+    srv->name_count = srv->config->listen_count;
 }
 
 /* Lets the process have as many descriptors as connections may need. */
@@ -378,8 +378,8 @@ static int open_listeners(struct nib_server *srv)
 {
     int err = 0;
 
-    for (unsigned i = 0; i < srv->config->address_count && err == 0; i++)
-        err = nib__socket_listen(srv->config->addresses[i], BACKLOG,
+    for (unsigned i = 0; i < srv->config->listen_count && err == 0; i++)
+        err = nib__socket_listen(srv->config->listens[i].address, BACKLOG,
                                  &srv->listen_fds[i], srv->error,
                                  sizeof srv->error);
     return err;
