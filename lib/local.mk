@@ -68,6 +68,8 @@ libnib_sources = \
 	%D%/server/conn.h \
 	%D%/server/conn_end.c \
 	%D%/server/conn_read.c \
+	%D%/server/conn_tls.c \
+	%D%/server/conn_tls.h \
 	%D%/server/conn_write.c \
 	%D%/server/extra.c \
 	%D%/server/handle.c \
@@ -88,8 +90,12 @@ libnib_sources = \
 	%D%/server/server.h \
 	%D%/server/tail.c \
 	%D%/server/tail.h \
+	%D%/server/tls_context.c \
+	%D%/server/tls_context.h \
 	%D%/server/topic.c \
-	%D%/server/topic.h
+	%D%/server/topic.h \
+	%D%/server/workers.c \
+	%D%/server/workers.h
 
 noinst_LTLIBRARIES += libnibcore.la
 libnibcore_la_SOURCES = $(libnib_sources)

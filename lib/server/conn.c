@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "server/command.h"
+#include "server/conn_tls.h"
 #include "server/request.h"
 #include "server/topic.h"
 
@@ -126,6 +127,10 @@ static void phase_expired(struct nib_conn *c)
 {
     c->deadline_ms = UINT64_MAX;
     switch (c->phase) {
+    case NIB__FIRST:
+    case NIB__SHAKING:
+        nib__conn_end(c, false);
+        return;
     case NIB__PENDING:
         if (nib__request_withdraw(c->request, -ETIMEDOUT))
             nib__http_refuse(c, 503, "The request was not decided in time.",
@@ -294,6 +299,10 @@ static void ready(struct nib__source *source, uint32_t events)
         nib__conn_end(c, false);
         goto out;
     }
+    if (c->phase <= NIB__SHAKING) {
+        nib__conn_tls_ready(c);
+        goto out;
+    }
     if (events & EPOLLOUT) {
         c->writable = true;
         nib__conn_soon(c);
@@ -328,6 +337,8 @@ static void do_ops(struct nib_conn *c, uint8_t ops)
         c->no_room = c->paused = false;
         nib__conn_resume_reading(c);
     }
+    if (ops & NIB__OP_MORE && nib__conn_reading(c))
+        nib__conn_read(c);
     if (ops & NIB__OP_ROOM && c->phase == NIB__OPENED &&
         c->route->callbacks.on_room != NULL)
         NIB__CALL(c, on_room, c, c->route->callbacks_arg);
@@ -471,7 +482,6 @@ static void conn_init(struct nib_conn *c, struct nib__shard *shard,
     nib__outbox_init(&c->out);
     c->record.run = record_run;
     c->record.cancel = record_cancel;
-    c->phase = NIB__HEAD;
     c->handshake = true;
     c->source.fd = -1;
     c->source.ready = ready;
@@ -485,7 +495,7 @@ static void conn_init(struct nib_conn *c, struct nib__shard *shard,
 }
 
 void nib__conn_adopt(struct nib__shard *shard, int fd,
-                     const struct nib__peer *peer)
+                     const struct nib__peer *peer, enum nib_tls_mode mode)
 {
     struct nib__reactor *r = &shard->reactor;
     struct nib_server *srv = shard->server;
@@ -495,6 +505,7 @@ void nib__conn_adopt(struct nib__shard *shard, int fd,
     if (c == NULL || nib__timers_reserve(&r->timers) < 0)
         goto no_memory;
     conn_init(c, shard, peer);
+    nib__conn_tls_expect(c, mode);
     if (nib__poller_add(&r->poller, &c->source, fd, EPOLLIN | EPOLLRDHUP) <
         0) {
         nib__timers_unreserve(&r->timers);

@@ -5,6 +5,7 @@
  * NIB__OWNED. Other threads use the outbox and the inbox, each under its own
  * lock, the atomics, and what is set once before they can see it.
  *
+ *   FIRST, SHAKING, if the address speaks TLS: see conn_tls.h; then
  *   HEAD --plain request--> ANSWER --kept alive--> HEAD
  *     |                        \--> LINGER
  *     |--upgrade--> PENDING --accept--> OPEN --a Close--> CLOSING --> LINGER
@@ -37,6 +38,8 @@
 struct nib__member;
 
 enum nib__phase {
+    NIB__FIRST,   /* waits for the byte that tells TLS from plain */
+    NIB__SHAKING, /* the TLS handshake; perhaps lent to a worker */
     NIB__HEAD,    /* reads a request's head, or skips its body */
     NIB__PENDING, /* an upgrade waits for its decision; not reading */
     NIB__ANSWER,  /* an HTTP answer is being written; not reading */
@@ -114,6 +117,7 @@ struct nib_conn {
     bool handshake NIB__OWNED;     /* counted in server->handshakes */
     struct nib__source source NIB__OWNED;
     struct nib__transport *transport NIB__OWNED;
+    struct nib__conn_tls *tls NIB__OWNED; /* NULL: plain */
     struct nib__timer timer NIB__OWNED;
     struct nib__task task NIB__OWNED;
     struct nib_conn *next NIB__OWNED; /* of the shard's list */
@@ -161,10 +165,11 @@ nib__conn_limits(const struct nib_conn *c)
 /*
  * Takes a connected socket over, on its owner. The caller has counted it in
  * server->connections; the connection counts it out. A socket for which there
- * is no memory is closed.
+ * is no memory is closed. `mode` is what its address speaks.
  */
 void nib__conn_adopt(struct nib__shard *shard, int fd,
-                     const struct nib__peer *peer) NIB__OWNER_ONLY;
+                     const struct nib__peer *peer,
+                     enum nib_tls_mode mode) NIB__OWNER_ONLY;
 
 /* Posts the connection's record, after nib__outbox_ask() said so. [any] */
 void nib__conn_post(struct nib_conn *c);
@@ -203,6 +208,9 @@ void nib__conn_read(struct nib_conn *c) NIB__OWNER_ONLY;
 
 /* Uses what the stash holds, then goes on reading. */
 void nib__conn_resume_reading(struct nib_conn *c) NIB__OWNER_ONLY;
+
+/* Goes on, soon, if the transport holds bytes that epoll does not know of. */
+void nib__conn_read_on(struct nib_conn *c) NIB__OWNER_ONLY;
 
 /* May the connection read now? */
 bool nib__conn_reading(const struct nib_conn *c) NIB__OWNER_ONLY;

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "server/conn.h"
+#include "server/conn_tls.h"
 #include "server/request.h"
 #include "server/topic.h"
 
@@ -176,7 +177,8 @@ void nib__conn_linger(struct nib_conn *c)
         nib__conn_end(c, false);
         return;
     }
-    c->progress_ms = UINT64_MAX;
+    c->progress_ms =
+        err == NIB__WANT_WRITE ? nib__conn_reactor(c)->now_ms : UINT64_MAX;
     nib__conn_deadline(c, LINGER_MS);
     nib__conn_watch(c);
 }
@@ -185,6 +187,10 @@ void nib__conn_drain(struct nib_conn *c)
 {
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
     switch (c->phase) {
+    case NIB__FIRST:
+    case NIB__SHAKING:
+        nib__conn_end(c, false);
+        break;
     case NIB__HEAD:
         if (c->request == NULL)
             nib__conn_end(c, false);
@@ -216,7 +222,8 @@ static int parked_answer(struct nib_conn *c, const struct nib__parked *p,
 static int parked_answer(struct nib_conn *c, const struct nib__parked *p,
                          uint64_t written)
 {
-    if (p->flush && written >= p->written && c->out.dropped == 0)
+    if (p->flush && written >= p->written && c->out.dropped == 0 &&
+        nib__transport_unsent(c->transport) == 0)
         return 0;
     if (c->phase == NIB__ENDED_CONN || (p->flush && c->close_now))
         return p->flush ? -EPIPE : 0;
@@ -250,9 +257,10 @@ void nib__conn_parked(struct nib_conn *c)
 
 /* ---- the end ---- */
 
-/* Drops the outbox for good and refuses everybody. */
-static void end_outbox(struct nib_conn *c) NIB__OWNER_ONLY;
-static void end_outbox(struct nib_conn *c)
+/* Drops the outbox for good, with what the transport had of it, and refuses
+   everybody. */
+static void end_outbox(struct nib_conn *c, size_t unsent) NIB__OWNER_ONLY;
+static void end_outbox(struct nib_conn *c, size_t unsent)
 {
     struct nib__outbox *o = &c->out;
     struct nib__wakes wakes = {.count = 0};
@@ -265,7 +273,7 @@ static void end_outbox(struct nib_conn *c)
     } else if (!c->close_sent && !c->close_received) {
         o->end_code = 1006;
     }
-    o->dropped += o->charged;
+    o->dropped += o->charged + unsent;
     o->written += o->charged;
     o->charged = 0;
     nib__chunks_free(&c->shard->pool, o->first);
@@ -299,6 +307,8 @@ static void end_socket(struct nib_conn *c)
     nib__timers_unreserve(&r->timers);
     nib__poller_remove(&r->poller, &c->source);
     nib__transport_free(c->transport);
+    c->transport = nib__transport_plain();
+    nib__conn_tls_free(c);
     if (c->reset)
         nib__socket_reset_on_close(fd);
     close(fd);
@@ -334,14 +344,16 @@ static void leave(struct nib_conn *c)
 void nib__conn_end(struct nib_conn *c, bool reset)
 {
     struct nib__reactor *r = nib__conn_reactor(c);
+    size_t unsent;
 
     NIB_ASSERT_OWNER(r);
-    if (c->phase == NIB__ENDED_CONN)
+    if (c->phase == NIB__ENDED_CONN || nib__conn_tls_hold(c))
         return;
     c->reset = reset;
+    unsent = nib__transport_unsent(c->transport);
     end_socket(c);
     c->phase = NIB__ENDED_CONN;
-    end_outbox(c);
+    end_outbox(c, unsent);
     end_request(c);
     if (c->in != NULL)
         nib__inbox_end(c->in, -EPIPE, reset && !c->close_received);

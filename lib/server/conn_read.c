@@ -17,6 +17,7 @@
 bool nib__conn_reading(const struct nib_conn *c)
 {
     switch (c->phase) {
+    case NIB__FIRST:
     case NIB__HEAD:
     case NIB__LINGER:
         return true;
@@ -239,6 +240,10 @@ static void read_failed(struct nib_conn *c, ssize_t result, size_t kept)
             keep(c, nib__conn_reactor(c)->buffer, kept);
         return;
     }
+    if (result == NIB__TRUNCATED)
+        nib__log(&c->shard->server->config->log, NIB__LOG_DEBUG,
+                 "connection %llu: TLS ended without close_notify",
+                 (unsigned long long)c->id);
     nib__conn_end(c, false);
 }
 
@@ -259,6 +264,19 @@ void nib__conn_read(struct nib_conn *c)
     nib__count(&c->shard->counters.bytes_in, (uint64_t)n);
     c->pong_due_ms = UINT64_MAX;
     use(c, r->buffer, kept + (size_t)n);
+    nib__conn_read_on(c);
+}
+
+void nib__conn_read_on(struct nib_conn *c)
+{
+    if (c->phase == NIB__ENDED_CONN)
+        return;
+    if (nib__transport_unsent(c->transport) > 0)
+        nib__conn_soon(c);
+    if (!nib__transport_pending(c->transport) || !nib__conn_reading(c))
+        return;
+    c->todo |= NIB__OP_MORE;
+    nib__conn_soon(c);
 }
 
 void nib__conn_resume_reading(struct nib_conn *c)
@@ -278,4 +296,5 @@ void nib__conn_resume_reading(struct nib_conn *c)
                          nib__conn_limits(c)->ping_wait_ms;
     nib__conn_watch(c);
     nib__conn_arm(c);
+    nib__conn_read_on(c);
 }

@@ -291,7 +291,8 @@ static bool wrote(struct batch *b, struct nib_conn *c, size_t n, bool *more)
 
     nib__lock_take(&c->out.lock);
     consume(b, c, n);
-    c->out.blocked = n < b->bytes;
+    c->out.blocked = n < b->bytes ||
+                     nib__transport_unsent(c->transport) > 0;
     if (c->out.waiters != NULL)
         nib__outbox_serve(&c->out, limit, &wakes);
     if (c->out.wants_room && c->out.charged <= limit / 2) {
@@ -309,15 +310,16 @@ static bool wrote(struct batch *b, struct nib_conn *c, size_t n, bool *more)
     return room;
 }
 
-/* Sets or clears the wait for EPOLLOUT after a write of n bytes. */
-static void note_progress(struct nib_conn *c, size_t n, bool blocked)
+/* Sets or clears the wait for EPOLLOUT after a write that moved something,
+   or nothing. */
+static void note_progress(struct nib_conn *c, bool moved, bool blocked)
     NIB__OWNER_ONLY;
-static void note_progress(struct nib_conn *c, size_t n, bool blocked)
+static void note_progress(struct nib_conn *c, bool moved, bool blocked)
 {
     bool was_blocked = c->progress_ms != UINT64_MAX;
 
     c->writable = false;
-    if (blocked && (n > 0 || !was_blocked))
+    if (blocked && (moved || !was_blocked))
         c->progress_ms = nib__conn_reactor(c)->now_ms;
     else if (!blocked)
         c->progress_ms = UINT64_MAX;
@@ -345,16 +347,24 @@ static void written_all(struct nib_conn *c, bool more)
 void nib__conn_flush(struct nib_conn *c)
 {
     struct batch b;
+    size_t unsent, left; /* taken by the transport, not by the kernel */
     ssize_t n = 0;
-    bool room, more;
+    bool room, more, blocked;
 
     NIB_ASSERT_OWNER(nib__conn_reactor(c));
-    if ((c->progress_ms != UINT64_MAX && !c->writable) ||
-        c->phase == NIB__LINGER || !lock_for_flush(c))
+    if (c->progress_ms != UINT64_MAX && !c->writable)
+        return;
+    if (c->phase == NIB__LINGER) {
+        if (c->writable)
+            nib__conn_linger(c); /* the transport's own last bytes */
+        return;
+    }
+    if (!lock_for_flush(c))
         return;
     gather(&b, c);
     nib__lock_release(&c->out.lock);
-    if (b.bytes > 0) {
+    unsent = nib__transport_unsent(c->transport);
+    if (b.bytes > 0 || unsent > 0) {
         n = nib__transport_write(c->transport, c->source.fd, b.pieces,
                                  b.count);
         if (n < 0 && n != NIB__WANT_WRITE && n != NIB__WANT_READ) {
@@ -365,12 +375,14 @@ void nib__conn_flush(struct nib_conn *c)
             n = 0;
     }
     room = wrote(&b, c, (size_t)n, &more);
-    note_progress(c, (size_t)n, (size_t)n < b.bytes);
+    left = nib__transport_unsent(c->transport);
+    blocked = (size_t)n < b.bytes || left > 0;
+    note_progress(c, n > 0 || left < unsent, blocked);
     if (c->parked != NULL)
         nib__conn_parked(c);
     if (c->phase == NIB__ENDED_CONN)
         return;
-    if ((size_t)n == b.bytes)
+    if (!blocked)
         written_all(c, more);
     if (room && c->phase == NIB__OPENED &&
         c->route->callbacks.on_room != NULL)

@@ -35,6 +35,7 @@ struct adoption {
     struct nib__record record;
     struct nib__shard *shard;
     struct nib__peer peer;
+    enum nib_tls_mode mode;
     int fd;
 };
 
@@ -43,7 +44,7 @@ static void adoption_run(struct nib__record *record)
 {
     struct adoption *a = (struct adoption *)record;
 
-    nib__conn_adopt(a->shard, a->fd, &a->peer);
+    nib__conn_adopt(a->shard, a->fd, &a->peer, a->mode);
     nib__free(a);
 }
 
@@ -80,9 +81,10 @@ static struct nib__shard *place(struct nib__shard *here)
 
 /* Gives a counted socket to its owner. */
 static void give(struct nib__shard *here, int fd,
-                 const struct nib__peer *peer) NIB__OWNER_ONLY;
+                 const struct nib__peer *peer, enum nib_tls_mode mode)
+    NIB__OWNER_ONLY;
 static void give(struct nib__shard *here, int fd,
-                 const struct nib__peer *peer)
+                 const struct nib__peer *peer, enum nib_tls_mode mode)
 {
     struct nib__shard *to = place(here);
     struct adoption *a = NULL;
@@ -93,25 +95,31 @@ static void give(struct nib__shard *here, int fd,
         to = here;
     atomic_fetch_add_explicit(&to->count, 1, memory_order_relaxed);
     if (to == here) {
-        nib__conn_adopt(here, fd, peer);
+        nib__conn_adopt(here, fd, peer, mode);
         return;
     }
-    *a = (struct adoption){.shard = to, .peer = *peer, .fd = fd};
+    *a = (struct adoption){
+        .shard = to, .peer = *peer, .mode = mode, .fd = fd};
     a->record.run = adoption_run;
     a->record.cancel = adoption_cancel;
     if (nib__mailbox_post(&to->reactor.mailbox, &a->record) < 0)
         adoption_cancel(&a->record);
 }
 
-/* One connection too many: 503, without a thought for slow readers. */
-static void turn_away(struct nib__shard *shard, int fd, const char *why)
-    NIB__OWNER_ONLY;
-static void turn_away(struct nib__shard *shard, int fd, const char *why)
+/*
+ * One connection too many: 503, without a thought for slow readers; nothing
+ * where it might be read as TLS.
+ */
+static void turn_away(struct nib__listener *listener, int fd,
+                      const char *why) NIB__OWNER_ONLY;
+static void turn_away(struct nib__listener *listener, int fd,
+                      const char *why)
 {
     static const char answer[] = "HTTP/1.1 503 Service Unavailable\r\n"
                                  "Content-Length: 0\r\n"
                                  "Retry-After: 1\r\n"
                                  "Connection: close\r\n\r\n";
+    struct nib__shard *shard = listener->shard;
     struct nib_server *srv = shard->server;
     char scrap[4096];
 
@@ -119,8 +127,10 @@ static void turn_away(struct nib__shard *shard, int fd, const char *why)
     nib__log_limited(&srv->config->log, &srv->log_limit_limits,
                      NIB__LOG_WARN, shard->reactor.now_ms,
                      "connection refused: %s", why);
+    if (listener->mode == NIB_TLS_OFF)
+        (void)!send(fd, answer, sizeof answer - 1,
+                    MSG_NOSIGNAL | MSG_DONTWAIT);
     /* Bytes left unread would turn the end into a reset. */
-    (void)!send(fd, answer, sizeof answer - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     shutdown(fd, SHUT_WR);
     (void)!recv(fd, scrap, sizeof scrap, MSG_DONTWAIT);
     close(fd);
@@ -151,21 +161,22 @@ static const char *enter(struct nib_server *srv,
     return NULL;
 }
 
-static void accepted(struct nib__shard *shard, int fd,
+static void accepted(struct nib__listener *listener, int fd,
                      const struct nib__peer *peer) NIB__OWNER_ONLY;
-static void accepted(struct nib__shard *shard, int fd,
+static void accepted(struct nib__listener *listener, int fd,
                      const struct nib__peer *peer)
 {
+    struct nib__shard *shard = listener->shard;
     const struct nib__limits *l = nib__limits(shard->server);
     const char *full = enter(shard->server, peer);
 
     if (full != NULL) {
-        turn_away(shard, fd, full);
+        turn_away(listener, fd, full);
         return;
     }
     nib__count(&shard->counters.accepted, 1);
     nib__socket_buffers(fd, l->socket_send_bytes, l->socket_receive_bytes);
-    give(shard, fd, peer);
+    give(shard, fd, peer, listener->mode);
 }
 
 /* Gives the reserve up for one connection, to answer it at least. */
@@ -180,7 +191,7 @@ static void spend_reserve(struct nib__listener *listener)
         return;
     close(shard->reserve_fd);
     if (nib__socket_accept(listener->fd, &fd, &peer) == 0)
-        turn_away(shard, fd, "out of descriptors");
+        turn_away(listener, fd, "out of descriptors");
     shard->reserve_fd = fcntl(shard->reactor.mailbox.eventfd,
                               F_DUPFD_CLOEXEC, 0);
 }
@@ -221,7 +232,7 @@ static void ready(struct nib__source *source, uint32_t events)
             return;
         }
         if (err == 0)
-            accepted(listener->shard, fd, &peer);
+            accepted(listener, fd, &peer);
     }
 }
 
@@ -256,7 +267,8 @@ int nib__listeners_open(struct nib__shard *shard) NIB__NO_ANALYSIS
         struct nib__listener *listener = &shard->listeners[i];
 
         *listener = (struct nib__listener){.shard = shard,
-                                           .fd = srv->listen_fds[i]};
+                                           .fd = srv->listen_fds[i],
+                                           .mode = srv->config->listens[i].tls};
         listener->source.fd = -1;
         listener->source.ready = ready;
         nib__timer_init(&listener->pause, pause_over);

@@ -13,6 +13,7 @@
 #include <stdbool.h>
 
 #include "base/annotate.h"
+#include "nib.h"
 #include "system/poller.h"
 #include "system/timer.h"
 
@@ -23,6 +24,7 @@ struct nib__listener {
     struct nib__timer pause; /* until accepting goes on */
     struct nib__shard *shard;
     int fd; /* shared by all reactors; the server's */
+    enum nib_tls_mode mode;
 };
 
 /*

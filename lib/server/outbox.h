@@ -75,6 +75,7 @@ enum nib__op {
     NIB__OP_READ = 1 << 3,  /* room in the inbox, or resumed */
     NIB__OP_PAUSE = 1 << 4,
     NIB__OP_ROOM = 1 << 5,  /* a topic has room again */
+    NIB__OP_MORE = 1 << 6,  /* the transport holds received bytes */
 };
 
 struct nib__ending;

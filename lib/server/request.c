@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "server/handlers.h"
 #include "server/http.h"
+#include "system/tls.h"
 
 /*
  * An accept or a reject on its way to the owner: on the stack of a caller
@@ -40,6 +41,7 @@ static void destroy(struct nib_request *req)
 {
     nib__head_free(&req->head);
     nib__free(req->subprotocols);
+    nib__free(req->tls);
     nib_conn_unref(req->conn);
     nib__free(req);
 }
@@ -135,6 +137,14 @@ struct nib_request *nib__request_new(struct nib_conn *c)
 
     if (req == NULL)
         return NULL;
+    if (c->tls != NULL) {
+        req->tls = nib__alloc(sizeof *req->tls);
+        if (req->tls == NULL) {
+            nib__free(req);
+            return NULL;
+        }
+        nib__tls_info(c->transport, req->tls);
+    }
     req->refs = 1;
     req->conn = nib_conn_ref(c);
     req->server = c->shard->server;
@@ -221,6 +231,20 @@ const char *nib_request_subprotocol(const struct nib_request *req,
 const char *nib_request_peer(const struct nib_request *req)
 {
     return req->peer;
+}
+
+bool nib_request_tls(const struct nib_request *req, struct nib_tls_info *out)
+{
+    if (req->tls == NULL)
+        return false;
+    *out = (struct nib_tls_info){
+        .version = req->tls->version,
+        .cipher = req->tls->cipher,
+        .server_name = req->tls->server_name,
+        .peer_name = req->tls->peer_name,
+        .resumed = req->tls->resumed,
+    };
+    return true;
 }
 
 struct nib_server *nib_request_server(const struct nib_request *req)

@@ -15,6 +15,7 @@
 
 #include "protocol/handshake.h"
 #include "server/conn.h"
+#include "system/tls_engine.h"
 
 /* A decision: one of these, or the negative result that withdrew it. */
 enum {
@@ -36,11 +37,12 @@ struct nib_request {
     struct nib_request *next; /* in the handlers' queue */
     struct nib__record drop;  /* posts the 500 */
     char *subprotocols;     /* offered, each with a NUL; NULL: none */
+    struct nib__tls_info *tls; /* NULL: plain */
     char peer[NIB__ADDRESS_TEXT];
 };
 
 /* Makes the request whose head is to be read. NULL: no memory. */
-struct nib_request *nib__request_new(struct nib_conn *c);
+struct nib_request *nib__request_new(struct nib_conn *c) NIB__OWNER_ONLY;
 
 /* Gives the owner's own reference back. */
 void nib__request_release(struct nib_request *req);

@@ -49,6 +49,7 @@ static void destroy(struct nib_server *srv)
     nib__free(srv->listen_names);
     nib__topics_free(srv->topics);
     nib__handlers_destroy(&srv->handlers);
+    nib__tls_slot_destroy(&srv->tls);
     nib__addresses_destroy(&srv->addresses);
     nib_config_free(srv->config);
     nib__free(srv);
@@ -153,6 +154,7 @@ static void begin_draining(struct nib__shard *shard)
     shard->draining = true;
     nib__listeners_stop(shard);
     nib__handlers_close(&srv->handlers);
+    nib__workers_hurry(&srv->workers);
     each_conn(shard, drain_one);
     if (atomic_fetch_add_explicit(&srv->drained, 1, memory_order_acq_rel) +
             1 ==
@@ -333,6 +335,7 @@ int nib_server_new(struct nib_config *cfg, struct nib_server **out)
     srv->refs = 1;
     srv->stop_at_ms = UINT64_MAX;
     nib__handlers_init(&srv->handlers, srv);
+    nib__tls_slot_init(&srv->tls);
     err = nib__addresses_init(&srv->addresses,
                               nib__limits(srv)->max_per_address);
     if (err == 0)
@@ -400,9 +403,26 @@ static int start_shard(struct nib__shard *shard) NIB__NO_ANALYSIS
     return nib__reactor_start(&shard->reactor);
 }
 
-/* Ends the threads that were started, and leaves nothing open. */
+/* Reads certificates and starts their threads, if an address needs them. */
+static int start_tls(struct nib_server *srv)
+{
+    const struct nib__limits *l = nib__limits(srv);
+    int err;
+
+    if (!nib__config_has_tls(srv->config))
+        return 0;
+    err = nib__tls_slot_load(&srv->tls, srv->config, srv->error,
+                             sizeof srv->error);
+    return err < 0 ? err
+                   : nib__workers_start(&srv->workers, l->handshake_threads,
+                                        l->handshake_queue);
+}
+
+/* Ends the threads that were started, and leaves nothing open. What workers
+   hold comes back by mailboxes, so they end first. */
 static void end_threads(struct nib_server *srv)
 {
+    nib__workers_stop(&srv->workers);
     atomic_store_explicit(&srv->life, NIB__ENDED, memory_order_release);
     wake_all(srv);
     for (unsigned i = 0; i < srv->shard_count; i++)
@@ -417,7 +437,9 @@ int nib_server_start(struct nib_server *srv)
     if (!move_on(srv, NIB__NEW, NIB__RUNNING))
         return NIB_ESTATE;
     raise_file_limit(srv);
-    err = open_listeners(srv);
+    err = start_tls(srv);
+    if (err == 0)
+        err = open_listeners(srv);
     for (unsigned i = 0; i < srv->shard_count && err == 0; i++)
         err = start_shard(&srv->shards[i]);
     if (err < 0) {
@@ -442,6 +464,16 @@ int nib_server_address(const struct nib_server *srv, unsigned number,
     if (number >= srv->name_count)
         return -ENOENT;
     return snprintf(text, cap, "%s", srv->listen_names[number]);
+}
+
+int nib_server_reload_tls(struct nib_server *srv, char *error, size_t cap)
+{
+    if (cap > 0)
+        error[0] = '\0';
+    if (nib__server_life(srv) != NIB__RUNNING ||
+        !nib__config_has_tls(srv->config))
+        return NIB_ESTATE;
+    return nib__tls_slot_load(&srv->tls, srv->config, error, cap);
 }
 
 /* ---- stopping ---- */
@@ -581,6 +613,9 @@ static void add_shard(struct nib_stats *out, const struct nib__shard *shard)
     out->writes += value(&n->writes);
     out->reads += value(&n->reads);
     out->slow += value(&n->slow);
+    out->tls_full += value(&n->tls_full);
+    out->tls_resumed += value(&n->tls_resumed);
+    out->tls_failed += value(&n->tls_failed);
     out->commands += value(&shard->reactor.mailbox.posts);
     out->wakes += value(&shard->reactor.mailbox.wakes);
 }
@@ -593,6 +628,10 @@ void nib_server_stats(struct nib_server *srv, struct nib_stats *out)
                                             memory_order_relaxed),
         .handshakes = atomic_load_explicit(&srv->handshakes,
                                            memory_order_relaxed),
+        .tls = atomic_load_explicit(&srv->tls_connections,
+                                    memory_order_relaxed),
+        .tls_handshakes = atomic_load_explicit(&srv->tls_handshakes,
+                                               memory_order_relaxed),
         .outbox_bytes = atomic_load_explicit(&srv->outbox_total,
                                              memory_order_relaxed),
         .topic_bytes = atomic_load_explicit(&srv->topic_total,

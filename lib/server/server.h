@@ -19,6 +19,8 @@
 #include "server/handlers.h"
 #include "server/listener.h"
 #include "server/outbox.h"
+#include "server/tls_context.h"
+#include "server/workers.h"
 #include "threads/reactor.h"
 
 struct nib__topics;
@@ -52,6 +54,9 @@ struct nib__counters {
     _Atomic uint64_t writes;
     _Atomic uint64_t reads;
     _Atomic uint64_t slow;
+    _Atomic uint64_t tls_full;
+    _Atomic uint64_t tls_resumed;
+    _Atomic uint64_t tls_failed;
 };
 
 /* Adds to a counter of this thread's own: no read-modify-write. */
@@ -91,10 +96,14 @@ struct nib_server {
     char (*listen_names)[NIB__ADDRESS_TEXT];
     unsigned name_count; /* 0 until it is started */
     struct nib__handlers handlers;
+    struct nib__tls_slot tls;
+    struct nib__workers workers; /* none without TLS */
     struct nib__topics *topics;
     struct nib__addresses addresses; /* connections of each peer */
     _Atomic unsigned connections;
     _Atomic unsigned handshakes;
+    _Atomic unsigned tls_connections;
+    _Atomic unsigned tls_handshakes;
     _Atomic size_t outbox_total;
     _Atomic uint64_t published;
     _Atomic size_t topic_total;

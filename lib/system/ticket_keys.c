@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -18,6 +19,7 @@
 enum { KEYS = 3 };
 
 struct nib__ticket_keys {
+    _Atomic unsigned refs;
     pthread_mutex_t lock;
     struct nib__ticket_key keys[KEYS]; /* the newest first */
     unsigned count;
@@ -86,6 +88,7 @@ int nib__ticket_keys_new(const char *file, struct nib__ticket_keys **out,
         snprintf(error, cap, "%s", nib_strerror(-ENOMEM));
         return -ENOMEM;
     }
+    keys->refs = 1;
     pthread_mutex_init(&keys->lock, NULL);
     keys->rotates = file == NULL;
     if (keys->rotates)
@@ -93,16 +96,23 @@ int nib__ticket_keys_new(const char *file, struct nib__ticket_keys **out,
     else
         err = read_file(keys, file, error, cap);
     if (err < 0) {
-        nib__ticket_keys_free(keys);
+        nib__ticket_keys_unref(keys);
         return err;
     }
     *out = keys;
     return 0;
 }
 
-void nib__ticket_keys_free(struct nib__ticket_keys *keys)
+struct nib__ticket_keys *nib__ticket_keys_ref(struct nib__ticket_keys *keys)
 {
-    if (keys == NULL)
+    atomic_fetch_add_explicit(&keys->refs, 1, memory_order_relaxed);
+    return keys;
+}
+
+void nib__ticket_keys_unref(struct nib__ticket_keys *keys)
+{
+    if (keys == NULL || atomic_fetch_sub_explicit(
+                            &keys->refs, 1, memory_order_acq_rel) != 1)
         return;
     pthread_mutex_destroy(&keys->lock);
     explicit_bzero(keys, sizeof *keys);

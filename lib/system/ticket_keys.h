@@ -38,8 +38,11 @@ struct nib__ticket_keys;
 int nib__ticket_keys_new(const char *file, struct nib__ticket_keys **out,
                          char *error, size_t cap);
 
-/* Frees them, overwritten first; NULL is allowed. */
-void nib__ticket_keys_free(struct nib__ticket_keys *keys);
+/* Takes one more reference; returns keys. */
+struct nib__ticket_keys *nib__ticket_keys_ref(struct nib__ticket_keys *keys);
+
+/* Gives a reference back; NULL is allowed. They are overwritten in the end. */
+void nib__ticket_keys_unref(struct nib__ticket_keys *keys);
 
 /* Copies the key that encrypts now. */
 void nib__ticket_key_current(struct nib__ticket_keys *keys,

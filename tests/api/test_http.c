@@ -167,7 +167,7 @@ static void ask(struct peer *p, const char *method, const char *target,
 static void expect(struct peer *p, const char *status, const char *lines,
                    const char *body, const char *connection)
 {
-    char text[2048];
+    static char text[64 * 1024];
 
     snprintf(text, sizeof text,
              "HTTP/1.1 %s\r\n%sContent-Type: text/plain; charset=utf-8\r\n"
