@@ -102,12 +102,17 @@ libnibcore_la_SOURCES = $(libnib_sources)
 libnibcore_la_CPPFLAGS = $(AM_CPPFLAGS) $(NIB_NDEBUG) $(TLS_CFLAGS)
 libnibcore_la_LIBADD = $(HTTP_PARSER_LIBS) $(TLS_LIBS)
 
-# One file knows one TLS library.
+# Files of one name know one TLS library.
 if TLS_MBEDTLS
 libnibcore_la_SOURCES += %D%/system/tls_mbedtls.c
 endif
 if TLS_OPENSSL
-libnibcore_la_SOURCES += %D%/system/tls_openssl.c
+libnibcore_la_SOURCES += \
+	%D%/system/tls_openssl.c \
+	%D%/system/tls_openssl.h \
+	%D%/system/tls_openssl_files.c \
+	%D%/system/tls_openssl_session.c \
+	%D%/system/tls_openssl_tickets.c
 endif
 if !TLS
 libnibcore_la_SOURCES += %D%/system/tls_none.c
