@@ -104,7 +104,12 @@ libnibcore_la_LIBADD = $(HTTP_PARSER_LIBS) $(TLS_LIBS)
 
 # Files of one name know one TLS library.
 if TLS_MBEDTLS
-libnibcore_la_SOURCES += %D%/system/tls_mbedtls.c
+libnibcore_la_SOURCES += \
+	%D%/system/tls_mbedtls.c \
+	%D%/system/tls_mbedtls.h \
+	%D%/system/tls_mbedtls_cert.c \
+	%D%/system/tls_mbedtls_text.c \
+	%D%/system/tls_mbedtls_ticket.c
 endif
 if TLS_OPENSSL
 libnibcore_la_SOURCES += \

@@ -43,6 +43,16 @@ unit_tests = \
 	%D%/unit/test_upgrade \
 	%D%/unit/test_utf8
 
+# The same, where there is a TLS library: one session against another.
+tls_tests = \
+	%D%/unit/test_tls_engine
+tls_pair = \
+	%D%/tls/pair.c \
+	%D%/tls/pair.h
+tls_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
+%C%_unit_test_tls_engine_SOURCES = %D%/unit/test_tls_engine.c $(tls_pair)
+%C%_unit_test_tls_engine_CPPFLAGS = $(tls_cppflags)
+
 # libcheck programs, linked to the shared library: nib.h alone. Each needs
 # %C%_api_test_X_LDADD = $(api_ldadd).
 api_tests = \
@@ -212,6 +222,10 @@ if HAVE_CHECK
 check_PROGRAMS += $(unit_tests) $(api_tests)
 check_LTLIBRARIES += %D%/libfixture.la
 TESTS += $(unit_tests) $(api_tests)
+if TLS
+check_PROGRAMS += $(tls_tests)
+TESTS += $(tls_tests)
+endif
 endif
 TESTS += $(style_tests)
 if E2E_TESTS
@@ -239,6 +253,8 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/e2e/package.json \
 	%D%/e2e/package-lock.json \
 	%D%/e2e/ws_echo.js \
+	%D%/tls/certs.sh \
+	%D%/tls/mbedtls36.sh \
 	%D%/skip.sh \
 	%D%/analyze.sh \
 	%D%/analyze/control.c \

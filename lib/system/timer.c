@@ -44,6 +44,15 @@ uint64_t nib__clock_ns(void)
            atomic_load_explicit(&advanced_ms, memory_order_relaxed) * 1000000;
 }
 
+uint64_t nib__clock_wall_s(void)
+{
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    return (uint64_t)now.tv_sec +
+           atomic_load_explicit(&advanced_ms, memory_order_relaxed) / 1000;
+}
+
 uint64_t nib__clock_due_ns(int timeout_ms)
 {
     if (timeout_ms < 0)

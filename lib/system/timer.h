@@ -39,13 +39,16 @@ uint64_t nib__clock_ms(void);
 /* Nanoseconds of CLOCK_MONOTONIC, plus what a test has added. [any] */
 uint64_t nib__clock_ns(void);
 
+/* Seconds of CLOCK_REALTIME, plus what a test has added. [any] */
+uint64_t nib__clock_wall_s(void);
+
 /*
  * When a wait of timeout_ms ends, on nib__clock_ns()'s scale: UINT64_MAX for
  * -1 (never), 0, long past, for 0 (at once). [any]
  */
 uint64_t nib__clock_due_ns(int timeout_ms);
 
-/* For tests: moves the clock of the process forward. [any] */
+/* For tests: moves the clocks of the process forward. [any] */
 void nib__clock_advance_ms(uint64_t ms);
 
 void nib__timers_init(struct nib__timers *t);

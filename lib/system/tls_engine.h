@@ -73,6 +73,7 @@ struct nib__tls_server_settings {
 struct nib__tls_client_settings {
     const char *ca;  /* a PEM file; NULL: the system's */
     bool insecure;   /* take any certificate */
+    const struct nib__tls_cert *cert; /* for servers that ask; NULL: none */
     bool resume;     /* offer the last session again */
     unsigned max_version; /* 0: the highest there is */
 };
@@ -115,9 +116,9 @@ bool nib__engine_has_version(unsigned version);
 
 /*
  * Makes a session. server_name is for a client: the name to ask for and to
- * verify; NULL for a server.
+ * verify, or a numeric address, which is verified only; NULL for a server.
  *
- * Returns 0 and sets *out, or -ENOMEM.
+ * Returns 0 and sets *out; -EINVAL for a name that is too long; or -ENOMEM.
  */
 int nib__session_new(struct nib__engine *engine, const char *server_name,
                      struct nib__session **out);
@@ -160,7 +161,10 @@ ssize_t nib__session_write(struct nib__session *session,
 int nib__session_shutdown(struct nib__session *session,
                           struct nib__tls_io *io);
 
-/* Does the session hold bytes that nib__session_read() would return? */
+/*
+ * Would nib__session_read() return something, bytes or an end, without more
+ * input?
+ */
 bool nib__session_pending(const struct nib__session *session);
 
 /* Fills in what the handshake, which is done, agreed on. */

@@ -7,7 +7,7 @@ from tap import SOURCE, Tap, read
 SOURCES = ["lib/**/*.[ch]", "daemon/*.[ch]", "tools/*.[ch]"]
 TESTS = ["tests/unit/*", "tests/api/*", "tests/e2e/*.py", "tests/e2e/*.sh",
          "tests/style/*", "tests/stress/*", "tests/model/*",
-         "tests/bench/*", "tests/fault/*", "tests/analyze/*",
+         "tests/bench/*", "tests/tls/*", "tests/fault/*", "tests/analyze/*",
          "tests/examples/*.c"]
 PAGES = ["man/*.[1-9]"]
 
