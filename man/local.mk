@@ -14,7 +14,8 @@ man3_pages = \
 	%D%/nib_route.3 \
 	%D%/nib_send.3 \
 	%D%/nib_server.3 \
-	%D%/nib_strerror.3
+	%D%/nib_strerror.3 \
+	%D%/nib_tls.3
 
 dist_man_MANS += \
 	%D%/nib.1 \
