@@ -8,6 +8,8 @@ nibd_settings_sources = \
 	tools/address.h \
 	tools/options.c \
 	tools/options.h \
+	tools/tls_options.c \
+	tools/tls_options.h \
 	tools/units.c \
 	tools/units.h
 
@@ -24,6 +26,8 @@ nibd_SOURCES = $(nibd_settings_sources) \
 	%D%/main.c \
 	%D%/page.c \
 	%D%/page.h \
+	%D%/reload.c \
+	%D%/reload.h \
 	%D%/serve.c \
 	%D%/serve.h \
 	%D%/signals.c \

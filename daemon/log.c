@@ -40,18 +40,16 @@ static const char *prefix(int level)
     }
 }
 
-static void write_line(int level, const char *format, va_list arguments)
+static void write_line(const char *before, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
-static void write_line(int level, const char *format, va_list arguments)
+static void write_line(const char *before, const char *format, va_list arguments)
 {
     char line[LINE_BYTES];
-    size_t len = strlen(prefix(level));
+    size_t len = strlen(before);
     int written;
 
-    if (level > highest)
-        return;
-    memcpy(line, prefix(level), len);
+    memcpy(line, before, len);
     written = vsnprintf(line + len, sizeof(line) - len, format, arguments);
     if (written > 0)
         len += (size_t)written;
@@ -67,8 +65,21 @@ void log_line(int level, const char *format, ...)
 {
     va_list arguments;
 
+    if (level > highest)
+        return;
     va_start(arguments, format);
-    write_line(level, format, arguments);
+    write_line(prefix(level), format, arguments);
+    va_end(arguments);
+}
+
+void log_notice(const char *format, ...)
+{
+    va_list arguments;
+
+    if (highest < NIB_LOG_WARN)
+        return;
+    va_start(arguments, format);
+    write_line(prefix(NIB_LOG_ERROR), format, arguments);
     va_end(arguments);
 }
 

@@ -20,6 +20,9 @@ int log_level(void);
 void log_line(int level, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* A line that all but --quiet are to see though nothing is wrong. */
+void log_notice(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
 /* A line of the library's: the callback of nib_config_set_log(). */
 void log_library(int level, const char *line, void *arg);
 

@@ -4,6 +4,7 @@
 #include "daemon/serve.h"
 
 #include "daemon/log.h"
+#include "daemon/reload.h"
 #include "daemon/settings.h"
 #include "daemon/signals.h"
 #include "nib.h"
@@ -18,6 +19,7 @@ enum {
     GRACE_MS = 5000, /* for Close 1001 to be answered */
     JOIN_STEP_MS = 100,
     TOPIC_BYTES = 4 << 20, /* the library's own default */
+    TEXT_BYTES = 512,
 };
 
 /* The library counts on the hard limit; the soft one is ours to raise. */
@@ -49,8 +51,7 @@ static int configure_limits(struct nib_config *cfg,
 {
     int error;
 
-    if ((error = nib_config_listen(cfg, settings->listen)) ||
-        (error = nib_config_set_log(cfg, log_library, NULL, log_level())) ||
+    if ((error = nib_config_set_log(cfg, log_library, NULL, log_level())) ||
         (error = nib_config_set_reactors(cfg, settings->reactors)) ||
         (error = nib_config_set_message_bytes(cfg, settings->message_bytes)) ||
         (error = nib_config_set_outbox_bytes(cfg, settings->queue_bytes)) ||
@@ -72,8 +73,12 @@ static int make_server(const struct settings *settings,
                        serve_configure_fn *configure, struct nib_server **srv)
 {
     struct nib_config *cfg = NULL;
+    char text[TEXT_BYTES] = "";
     int error = nib_config_new(&cfg);
 
+    if (!error)
+        error = tls_options_apply(&settings->tls, cfg, settings->listen, text,
+                                  sizeof(text));
     if (!error)
         error = configure_limits(cfg, settings);
     if (!error)
@@ -81,29 +86,43 @@ static int make_server(const struct settings *settings,
     if (!error)
         error = nib_server_new(cfg, srv);
     if (error)
-        report(error, cfg ? nib_config_error(cfg) : "");
+        report(error, *text ? text : cfg ? nib_config_error(cfg) : "");
     nib_config_free(cfg);
     return error;
 }
 
-static void print_url(struct nib_server *srv, const char *path)
+static void print_url(struct nib_server *srv, const struct settings *settings)
 {
     char bound[ADDRESS_BYTES];
     char url[ADDRESS_URL_BYTES];
 
     nib_server_address(srv, 0, bound, sizeof(bound));
-    address_url(bound, path, url);
+    address_url(bound, settings->tls.mode != NIB_TLS_OFF, settings->path, url);
     if (printf("listening on %s\n", url) < 0 || fflush(stdout) == EOF)
         log_line(NIB_LOG_WARN, "cannot write to stdout: %s", strerror(errno));
+}
+
+/* Returns when the server is to stop. */
+static void run(struct nib_server *srv, const struct settings *settings,
+                struct reload *reload)
+{
+    enum signals_event event;
+
+    while ((event = signals_wait(settings->tls_watch_ms)) != SIGNALS_STOP) {
+        if (event == SIGNALS_RELOAD || reload_due(reload))
+            reload_now(reload, srv);
+    }
 }
 
 int serve(const struct settings *settings, serve_configure_fn *configure)
 {
     struct nib_server *srv = NULL;
+    struct reload reload;
     int error;
 
     log_set_level(settings->log_level);
-    signals_block();
+    signals_block(settings->tls.mode != NIB_TLS_OFF);
+    reload_init(&reload, &settings->tls);
     raise_descriptor_limit();
     error = make_server(settings, configure, &srv);
     if (error)
@@ -113,8 +132,8 @@ int serve(const struct settings *settings, serve_configure_fn *configure)
         report(error, nib_server_error(srv));
         goto out;
     }
-    print_url(srv, settings->path);
-    signals_wait();
+    print_url(srv, settings);
+    run(srv, settings, &reload);
     nib_server_stop(srv, GRACE_MS);
     /* In steps: under ThreadSanitizer a signal waits for the end of a wait. */
     do

@@ -21,6 +21,7 @@ enum {
     LONGEST_PING_MS = 24 * 3600 * 1000,
     DEFAULT_PING_MS = 25000, /* below the idle timeout of common proxies */
     LONGEST_PONG_MS = 10000,
+    LONGEST_WATCH_MS = 24 * 3600 * 1000,
     PATH_BYTES = 1000,
 };
 
@@ -93,6 +94,13 @@ static void settle_ping(const struct command *command,
                                                        : (unsigned)(ms / 2);
 }
 
+static void settle_tls(const struct command *command, struct settings *out)
+{
+    tls_options_settle(command, &out->tls);
+    if (out->tls_watch_ms > 0 && out->tls.mode == NIB_TLS_OFF)
+        options_fail(command, "--tls-watch: expected a --cert with it");
+}
+
 static void settle_address(const struct command *command, const char *word,
                            struct settings *out)
 {
@@ -109,6 +117,7 @@ static void settle(const struct command *command, const struct given *given,
     settle_address(command, address, out);
     settle_sizes(command, given, out);
     settle_ping(command, given, out);
+    settle_tls(command, out);
     out->path = given->path;
     out->reactors = (unsigned)given->threads;
     out->log_level = given->debug     ? NIB_LOG_DEBUG
@@ -142,17 +151,23 @@ void settings_read(enum settings_command which, int argc, char **argv,
         {"quiet", 'q', OPTION_FLAG, &given.quiet, 0, 0, NULL,
          "log errors only"},
         {"debug", 0, OPTION_FLAG, &given.debug, 0, 0, NULL, "log everything"},
+        {"tls-watch", 0, OPTION_SECONDS, &out->tls_watch_ms, 0,
+         LONGEST_WATCH_MS, "SECONDS",
+         "how often to look whether certificates or keys have\n"
+         "changed, and read them again then (0: never)"},
     };
     struct command command = {
         .name = "nibd echo",
         .arguments = "[addr:]port",
         .summary = "Sends every message back to its sender, on any path.",
         .shared = OPTION_TABLE(specs),
+        .tls = tls_options_init(&out->tls),
         .more_help = print_forms,
         .min_arguments = 1,
         .max_arguments = 1,
     };
 
+    out->tls_watch_ms = 0;
     if (which == SETTINGS_HUB) {
         command.name = "nibd hub";
         command.summary =

@@ -8,8 +8,10 @@
 #define NIB_DAEMON_SETTINGS_H
 
 #include "tools/address.h"
+#include "tools/tls_options.h"
 
 #include <stddef.h>
+#include <stdint.h>
 
 enum settings_command {
     SETTINGS_HUB,
@@ -26,6 +28,8 @@ struct settings {
     unsigned ping_ms;           /* between pings; 0: none */
     unsigned pong_ms;           /* wait for the answer; below ping_ms */
     int log_level;              /* an enum nib_log_level */
+    struct tls_options tls;
+    uint64_t tls_watch_ms;      /* between looks at its files; 0: none */
 };
 
 /*

@@ -66,7 +66,7 @@ const char *address_parse(const char *text, char listen[ADDRESS_BYTES])
     return expected;
 }
 
-void address_url(const char *bound, const char *path,
+void address_url(const char *bound, bool tls, const char *path,
                  char url[ADDRESS_URL_BYTES])
 {
     static const char *const wildcards[] = {"0.0.0.0:", "[::]:"};
@@ -81,5 +81,6 @@ void address_url(const char *bound, const char *path,
             break;
         }
     }
-    snprintf(url, ADDRESS_URL_BYTES, "http://%s%s%s", host, bound, path);
+    snprintf(url, ADDRESS_URL_BYTES, "http%s://%s%s%s", tls ? "s" : "", host,
+             bound, path);
 }

@@ -6,6 +6,7 @@
 #ifndef NIB_TOOLS_ADDRESS_H
 #define NIB_TOOLS_ADDRESS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum {
@@ -31,10 +32,11 @@ const char *address_parse(const char *text, char listen[ADDRESS_BYTES]);
  * for all of the machine's (0.0.0.0, [::]) becomes localhost.
  *
  * bound  as nib_server_address() tells it, "HOST:PORT" or "[HOST]:PORT"
+ * tls    whether it is https://
  * path   begins with "/"
  * url    is cut if it is too long
  */
-void address_url(const char *bound, const char *path,
+void address_url(const char *bound, bool tls, const char *path,
                  char url[ADDRESS_URL_BYTES]);
 
 #endif

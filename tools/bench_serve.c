@@ -14,6 +14,7 @@
 #include "nib.h"
 #include "process.h"
 #include "serve_paths.h"
+#include "tls_options.h"
 #include "units.h"
 
 enum { GRACE_MS = 5000 };
@@ -22,6 +23,7 @@ struct serve {
     uint64_t threads, handlers, send_buffer, receive_buffer;
     uint64_t message_bytes, queue_bytes, ping_ms; /* UINT64_MAX: default */
     bool stats, verbose;
+    struct tls_options tls;
     struct nib_config *config;
     struct nib_server *server;
 };
@@ -65,13 +67,15 @@ static int set_limits(struct serve *s)
 /* Makes and starts the server. Returns 0, or -1 when it has told why not. */
 static int start(struct serve *s, const char *address)
 {
+    char text[512] = "";
     int result = nib_config_new(&s->config);
 
     if (result == 0)
         result = nib_config_set_log(s->config, log_line, NULL,
                                     s->verbose ? NIB_LOG_DEBUG : NIB_LOG_WARN);
     if (result == 0)
-        result = nib_config_listen(s->config, address);
+        result = tls_options_apply(&s->tls, s->config, address, text,
+                                   sizeof(text));
     if (result == 0)
         result = set_limits(s);
     if (result == 0)
@@ -79,7 +83,9 @@ static int start(struct serve *s, const char *address)
     if (result == 0)
         result = nib_server_new(s->config, &s->server);
     if (result < 0) {
-        const char *why = s->config ? nib_config_error(s->config) : "";
+        const char *why = *text       ? text
+                          : s->config ? nib_config_error(s->config)
+                                      : "";
 
         return bench_error("%s", *why ? why : nib_strerror(result));
     }
@@ -98,7 +104,7 @@ static int announce(struct serve *s)
 
     if (nib_server_address(s->server, 0, address, sizeof(address)) < 0)
         return -1;
-    address_url(address, "/", url);
+    address_url(address, s->tls.mode != NIB_TLS_OFF, "/", url);
     printf("listening on %s\n", url);
     return fflush(stdout) == 0 ? 0 : bench_error("cannot write to stdout");
 }
@@ -127,7 +133,12 @@ static void print_stats(struct nib_server *server)
         {"commands", &st.commands},
         {"wakes", &st.wakes},
         {"slow", &st.slow},
+        {"tls_full", &st.tls_full},
+        {"tls_resumed", &st.tls_resumed},
+        {"tls_failed", &st.tls_failed},
         {"connections", &st.connections},
+        {"tls", &st.tls},
+        {"tls_handshakes", &st.tls_handshakes},
         {"handshakes", &st.handshakes},
         {"handlers", &st.handlers},
         {"handlers_queued", &st.handlers_queued},
@@ -233,6 +244,7 @@ int bench_serve(int argc, char **argv)
         .summary = "A WebSocket server with the paths that the other "
                    "scenarios load.",
         .own = OPTION_TABLE(specs),
+        .tls = tls_options_init(&s.tls),
         .more_help = explain,
         .min_arguments = 1,
         .max_arguments = 1,
@@ -244,6 +256,7 @@ int bench_serve(int argc, char **argv)
     expected = address_parse(argv[first], address);
     if (expected != NULL)
         options_fail(&command, "'%s': expected %s", argv[first], expected);
+    tls_options_settle(&command, &s.tls);
     bench_prepare(&command);
     return run(&s, address);
 }

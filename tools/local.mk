@@ -21,6 +21,8 @@ libnibtools_la_SOURCES = \
 	%D%/tally.h \
 	%D%/target.c \
 	%D%/target.h \
+	%D%/tls_options.c \
+	%D%/tls_options.h \
 	%D%/units.c \
 	%D%/units.h \
 	%D%/upgrade.c \

@@ -2,7 +2,7 @@
  * options - a command's options from tables, and its --help from the same.
  *
  * getopt_long() does the splitting and the reordering; an option's number in
- * the two tables, one after the other, is what it returns, above the codes
+ * the tables, one after the other, is what it returns, above the codes
  * of characters.
  */
 #include "options.h"
@@ -38,7 +38,7 @@ void options_fail(const struct command *command, const char *format, ...)
 
 static size_t spec_count(const struct command *command)
 {
-    return command->own.count + command->shared.count;
+    return command->own.count + command->shared.count + command->tls.count;
 }
 
 static const struct option_spec *spec_at(const struct command *command,
@@ -46,7 +46,10 @@ static const struct option_spec *spec_at(const struct command *command,
 {
     if (i < command->own.count)
         return &command->own.specs[i];
-    return &command->shared.specs[i - command->own.count];
+    i -= command->own.count;
+    if (i < command->shared.count)
+        return &command->shared.specs[i];
+    return &command->tls.specs[i - command->shared.count];
 }
 
 /* ---- help -------------------------------------------------------------- */
@@ -151,10 +154,27 @@ static void store_number(const struct command *command,
     *(uint64_t *)spec->to = value;
 }
 
+/* Which of the words of "a|b|c" it is; -1 for none. */
+static int choice(const char *words, const char *text)
+{
+    size_t len = strlen(text);
+
+    for (int i = 0;; i++) {
+        size_t n = strcspn(words, "|");
+
+        if (n == len && memcmp(words, text, n) == 0)
+            return i;
+        if (words[n] == '\0')
+            return -1;
+        words += n + 1;
+    }
+}
+
 static void store(const struct command *command, const struct option_spec *spec,
-                  const char *text)
+                  const char *text, unsigned place)
 {
     struct option_list *list;
+    int which;
 
     switch (spec->type) {
     case OPTION_FLAG:
@@ -163,11 +183,19 @@ static void store(const struct command *command, const struct option_spec *spec,
     case OPTION_TEXT:
         *(const char **)spec->to = text;
         break;
+    case OPTION_CHOICE:
+        which = choice(spec->value, text);
+        if (which < 0)
+            options_fail(command, "--%s: '%s': expected %s", spec->name, text,
+                         spec->value);
+        *(int *)spec->to = which;
+        break;
     case OPTION_LIST:
         list = spec->to;
         if (list->count == sizeof(list->items) / sizeof(list->items[0]))
             options_fail(command, "--%s: given more than %zu times", spec->name,
                          list->count);
+        list->places[list->count] = place;
         list->items[list->count++] = text;
         break;
     case OPTION_COUNT:
@@ -239,6 +267,7 @@ int options_parse(const struct command *command, int argc, char **argv)
     struct option longs[MAX_SPECS + 3];
     char shorts[2 * MAX_SPECS + 3];
     char room[3];
+    unsigned place = 0;
     int code;
 
     translate(command, longs, shorts);
@@ -258,7 +287,7 @@ int options_parse(const struct command *command, int argc, char **argv)
             options_fail(command, "%s: no such option, or used wrongly",
                          offender(argv, room));
         } else {
-            store(command, spec_of_code(command, code), optarg);
+            store(command, spec_of_code(command, code), optarg, place++);
         }
     }
     if (argc - optind < command->min_arguments)

@@ -21,11 +21,13 @@ enum option_type {
     OPTION_DURATION, /* to: uint64_t; milliseconds, "25s" */
     OPTION_SECONDS,  /* the same; a bare number is seconds */
     OPTION_TEXT,     /* to: const char *, part of argv */
+    OPTION_CHOICE,   /* to: int; which of the words in `value`, "a|b|c" */
     OPTION_LIST,     /* to: struct option_list, one entry for each use */
 };
 
 struct option_list {
     const char *items[32]; /* parts of argv */
+    unsigned places[32];   /* the how manieth option of all each one was */
     size_t count;
 };
 
@@ -56,6 +58,7 @@ struct command {
     const char *summary;   /* what it does, whole lines */
     struct option_table own;
     struct option_table shared; /* listed after the own ones; may be empty */
+    struct option_table tls;    /* the last ones; may be empty */
     void (*more_help)(void);    /* prints the end of --help; may be NULL */
     int min_arguments, max_arguments;
 };

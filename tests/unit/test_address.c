@@ -95,16 +95,18 @@ START_TEST(the_url_can_be_opened)
 {
     char url[ADDRESS_URL_BYTES];
 
-    address_url("127.0.0.1:8080", "/", url);
+    address_url("127.0.0.1:8080", false, "/", url);
     ck_assert_str_eq(url, "http://127.0.0.1:8080/");
-    address_url("[::1]:80", "/chat", url);
+    address_url("[::1]:80", false, "/chat", url);
     ck_assert_str_eq(url, "http://[::1]:80/chat");
-    address_url("[::]:8080", "/", url);
+    address_url("[::]:8080", false, "/", url);
     ck_assert_str_eq(url, "http://localhost:8080/");
-    address_url("0.0.0.0:1", "/", url);
+    address_url("0.0.0.0:1", false, "/", url);
     ck_assert_str_eq(url, "http://localhost:1/");
-    address_url("10.0.0.0:1", "/", url);
+    address_url("10.0.0.0:1", false, "/", url);
     ck_assert_str_eq(url, "http://10.0.0.0:1/");
+    address_url("[::]:443", true, "/chat", url);
+    ck_assert_str_eq(url, "https://localhost:443/chat");
 }
 END_TEST
 
