@@ -108,6 +108,7 @@ libnibcore_la_SOURCES += \
 	%D%/system/tls_mbedtls.c \
 	%D%/system/tls_mbedtls.h \
 	%D%/system/tls_mbedtls_cert.c \
+	%D%/system/tls_mbedtls_session.c \
 	%D%/system/tls_mbedtls_text.c \
 	%D%/system/tls_mbedtls_ticket.c
 endif

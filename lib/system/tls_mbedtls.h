@@ -1,9 +1,9 @@
 /*
  * tls_mbedtls - what the files tls_mbedtls*.c share.
  *
- * They alone know Mbed TLS: tls_mbedtls.c has engines and sessions, _cert.c
- * the files and names of certificates, _ticket.c session tickets, _text.c
- * what errors are called. For 2.28 and 3.6; 4.x wants its random numbers and
+ * They alone know Mbed TLS: tls_mbedtls.c has engines, _session.c sessions,
+ * _cert.c the files and names of certificates, _ticket.c session tickets,
+ * _text.c what errors are called. For 2.28 and 3.6; 4.x wants its random numbers and
  * AES-GCM from PSA instead, where NIB__OWN_RNG and _ticket.c say so.
  */
 #ifndef NIB_SYSTEM_TLS_MBEDTLS_H
@@ -84,7 +84,7 @@ struct nib__session {
     enum nib__stream_end end;
     uint8_t ip[16]; /* a client's server, if it is named by address */
     unsigned ip_len;
-    uint64_t since_s; /* the full handshake that a resumption goes back to */
+    uint64_t until_s; /* it may be resumed, since the last full handshake */
     char server_name[NIB__NAME_BYTES];
     char peer_name[NIB__NAME_BYTES];
     char error[128];
@@ -121,6 +121,9 @@ bool nib__mbedtls_is_for(const mbedtls_x509_crt *crt, const char *name,
 /* Is it for an address of 4 or 16 bytes? */
 bool nib__mbedtls_is_for_ip(const mbedtls_x509_crt *crt, const uint8_t *ip,
                             size_t len);
+
+/* When it expires: seconds since the epoch. */
+uint64_t nib__mbedtls_expiry(const mbedtls_x509_crt *crt);
 
 /* What to call the owner of a certificate; see struct nib__tls_info. */
 void nib__mbedtls_owner(const mbedtls_x509_crt *crt,

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -116,10 +117,10 @@ static int parse_certs(mbedtls_x509_crt *certs, const char *file,
     int ret;
 
     if (strstr(text, certificate_mark) == NULL)
-        return say(file, "there is no certificate in it", -EINVAL, error, cap);
+        return say(file, "no certificate", -EINVAL, error, cap);
     ret = mbedtls_x509_crt_parse(certs, (const unsigned char *)text, len + 1);
     if (ret < 0 || (ret > 0 && strict))
-        return say(file, "a certificate in it is damaged", -EINVAL, error,
+        return say(file, "damaged certificate", -EINVAL, error,
                    cap);
     return 0;
 }
@@ -137,7 +138,7 @@ static int read_certs(mbedtls_x509_crt *certs, const char *file, bool strict,
     if (err == 0 && digest != NULL &&
         mbedtls_md(mbedtls_md_info_from_type(MBEDTLS_MD_SHA256),
                    (const unsigned char *)text, len, digest) != 0)
-        err = say(file, "it cannot be hashed", -EINVAL, error, cap);
+        err = say(file, "no digest", -EINVAL, error, cap);
     drop_text(text, len);
     return err;
 }
@@ -158,7 +159,7 @@ int nib__mbedtls_system_ca(mbedtls_x509_crt *ca, char *error, size_t cap)
         return err;
     if (mbedtls_x509_crt_parse_path(ca, folder) >= 0 && ca->raw.len > 0)
         return 0;
-    return say(folder, "there is no certificate of an authority in it",
+    return say(folder, "no certificate",
                -EINVAL, error, cap);
 }
 
@@ -174,12 +175,12 @@ int nib__mbedtls_system_ca(mbedtls_x509_crt *ca, char *error, size_t cap)
 static const char *key_fault(int ret, const char *text)
 {
     if (ret == MBEDTLS_ERR_PK_PASSWORD_REQUIRED)
-        return "the key is encrypted, and no password is given";
+        return "needs a password";
     if (ret == MBEDTLS_ERR_PK_PASSWORD_MISMATCH)
-        return "the password is wrong";
+        return "wrong password";
     if (strstr(text, "ENCRYPTED") != NULL)
-        return "the key is encrypted in a way that is not supported";
-    return "the key in it is damaged or of an unknown kind";
+        return "unsupported encryption of the private key";
+    return "damaged or unsupported private key";
 }
 
 static int read_key(struct nib__engine *e, mbedtls_pk_context *key,
@@ -194,7 +195,7 @@ static int read_key(struct nib__engine *e, mbedtls_pk_context *key,
     if (err < 0)
         return err;
     if (strstr(text, key_mark) == NULL) {
-        err = say(file, "there is no private key in it", -EINVAL, error, cap);
+        err = say(file, "no private key", -EINVAL, error, cap);
     } else {
         ret = mbedtls_pk_parse_key(
             key, (const unsigned char *)text, len + 1,
@@ -217,20 +218,36 @@ int nib__mbedtls_cert(struct nib__engine *e, struct nib__own_cert *own,
     if (err < 0)
         return err;
     if (mbedtls_x509_time_is_past(&own->chain.valid_to))
-        return say(files->chain, "the certificate has expired", -EINVAL, error,
+        return say(files->chain, "certificate has expired", -EINVAL, error,
                    cap);
     if (mbedtls_x509_time_is_future(&own->chain.valid_from))
-        return say(files->chain, "the certificate is not valid yet", -EINVAL,
+        return say(files->chain, "certificate is not valid yet", -EINVAL,
                    error, cap);
     err = read_key(e, &own->key, key_file, files->password, error, cap);
     if (err < 0)
         return err;
     if (mbedtls_pk_check_pair(&own->chain.pk, &own->key RANDOM(e)) != 0) {
-        snprintf(error, cap, "%.*s: the key is not that of %.*s", ERROR_FILE,
+        snprintf(error, cap, "%.*s: not the key of %.*s", ERROR_FILE,
                  key_file, ERROR_FILE, files->chain);
         return -EINVAL;
     }
     return 0;
+}
+
+uint64_t nib__mbedtls_expiry(const mbedtls_x509_crt *crt)
+{
+    const mbedtls_x509_time *end = &crt->valid_to;
+    struct tm tm = {
+        .tm_year = end->year - 1900,
+        .tm_mon = end->mon - 1,
+        .tm_mday = end->day,
+        .tm_hour = end->hour,
+        .tm_min = end->min,
+        .tm_sec = end->sec,
+    };
+    time_t t = timegm(&tm);
+
+    return t < 0 ? 0 : (uint64_t)t;
 }
 
 /* ---- names -------------------------------------------------------------- */

@@ -23,21 +23,21 @@ static const struct meaning codes[] = {
     {MBEDTLS_ERR_SSL_INVALID_MAC, "a record is damaged"},
     {MBEDTLS_ERR_SSL_INVALID_RECORD, "a record is malformed"},
     {MBEDTLS_ERR_SSL_UNEXPECTED_MESSAGE, "a message out of turn"},
-    {MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE, "the client sent no certificate"},
-    {MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL, "no room for the answer"},
+    {MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE, "no client certificate"},
+    {MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL, "no room for output"},
     {MBEDTLS_ERR_SSL_ALLOC_FAILED, "out of memory"},
 #ifdef MBEDTLS_ERR_SSL_NO_CIPHER_CHOSEN
-    {MBEDTLS_ERR_SSL_NO_CIPHER_CHOSEN, "no shared cipher suite"},
+    {MBEDTLS_ERR_SSL_NO_CIPHER_CHOSEN, "no cipher suite in common"},
     {MBEDTLS_ERR_SSL_NO_USABLE_CIPHERSUITE,
-     "no shared cipher suite for the certificate"},
-    {MBEDTLS_ERR_SSL_BAD_HS_PROTOCOL_VERSION, "no shared TLS version"},
+     "no cipher suite in common for the certificate"},
+    {MBEDTLS_ERR_SSL_BAD_HS_PROTOCOL_VERSION, "no TLS version in common"},
     {MBEDTLS_ERR_SSL_BAD_HS_CLIENT_HELLO,
-     "a malformed ClientHello, or no shared protocol"},
+     "a malformed ClientHello or no application protocol in common"},
 #endif
 #ifdef MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE
-    {MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE, "no shared cipher suite"},
-    {MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION, "no shared TLS version"},
-    {MBEDTLS_ERR_SSL_NO_APPLICATION_PROTOCOL, "no shared protocol (ALPN)"},
+    {MBEDTLS_ERR_SSL_HANDSHAKE_FAILURE, "no cipher suite in common"},
+    {MBEDTLS_ERR_SSL_BAD_PROTOCOL_VERSION, "no TLS version in common"},
+    {MBEDTLS_ERR_SSL_NO_APPLICATION_PROTOCOL, "no application protocol in common"},
     {MBEDTLS_ERR_SSL_DECODE_ERROR, "a malformed message"},
     {MBEDTLS_ERR_SSL_ILLEGAL_PARAMETER, "a message with a wrong value"},
     {MBEDTLS_ERR_SSL_BAD_CERTIFICATE, "a malformed certificate"},
@@ -65,7 +65,7 @@ static const struct meaning alerts[] = {
     {MBEDTLS_SSL_ALERT_MSG_USER_CANCELED, "canceled"},
     {MBEDTLS_SSL_ALERT_MSG_UNRECOGNIZED_NAME, "unknown name"},
     {116, "certificate required"},
-    {MBEDTLS_SSL_ALERT_MSG_NO_APPLICATION_PROTOCOL, "no shared protocol"},
+    {MBEDTLS_SSL_ALERT_MSG_NO_APPLICATION_PROTOCOL, "no application protocol"},
 };
 
 /* What is wrong with a certificate, the weightiest first. */

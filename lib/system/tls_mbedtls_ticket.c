@@ -1,9 +1,10 @@
 /*
  * tls_mbedtls_ticket - session tickets under nib's own keys.
  *
- * A ticket is the name of its key, a nonce, and sealed by AES-256-GCM: when
- * the full handshake was, who the client is, and the session as the library
- * writes it. What the ticket is good for is not in it but authenticated with
+ * A ticket is the name of its key, a nonce, and sealed by AES-256-GCM: until
+ * when it is good, who the client is, and the session as the library writes
+ * it. A day after the full handshake, or when the client's certificate
+ * expires, no more ticket helps. What the ticket is good for is not in it but authenticated with
  * it: the TLS version, and which client certificates are asked for. A ticket
  * of an engine with other rules therefore is no ticket here.
  *
@@ -22,9 +23,9 @@ enum {
     NONCE = 12,
     TAG = 16,
     HEAD = NIB__TICKET_NAME + NONCE,
-    SINCE = 8,                   /* bytes of a time */
-    RULES = 2 + 1 + 32,          /* version, verify, client CA */
-    LEAST = HEAD + SINCE + 1 + TAG,
+    UNTIL = 8,          /* bytes of a time */
+    RULES = 2 + 1 + 32, /* version, verify, client CA */
+    LEAST = HEAD + UNTIL + 1 + TAG,
 };
 
 static _Thread_local struct nib__session *current;
@@ -82,17 +83,15 @@ static int unseal(const struct nib__ticket_key *key, const uint8_t *nonce,
 static int write_content(const mbedtls_ssl_session *session, uint8_t *p,
                          size_t room, size_t *len)
 {
-    size_t name_len = strlen(current->peer_name), head = SINCE + 1 + name_len;
+    size_t name_len = strlen(current->peer_name), head = UNTIL + 1 + name_len;
     int ret;
 
     if (room < head)
         return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
-    if (current->since_s == 0)
-        current->since_s = nib__clock_wall_s();
-    for (unsigned i = 0; i < SINCE; i++)
-        p[i] = (uint8_t)(current->since_s >> (8 * (SINCE - 1 - i)));
-    p[SINCE] = (uint8_t)name_len;
-    memcpy(p + SINCE + 1, current->peer_name, name_len);
+    for (unsigned i = 0; i < UNTIL; i++)
+        p[i] = (uint8_t)(current->until_s >> (8 * (UNTIL - 1 - i)));
+    p[UNTIL] = (uint8_t)name_len;
+    memcpy(p + UNTIL + 1, current->peer_name, name_len);
     ret = mbedtls_ssl_session_save(session, p + head, room - head, len);
     *len += head;
     return ret;
@@ -106,14 +105,14 @@ static int write_ticket(void *arg, const mbedtls_ssl_session *session,
     struct nib__ticket_key key;
     uint8_t rules[RULES], *nonce = start + NIB__TICKET_NAME;
     size_t room = (size_t)(end - start);
-    uint64_t age_s;
+    uint64_t now_s = nib__clock_wall_s();
     int ret;
 
     *len = 0;
     if (room < LEAST)
         return MBEDTLS_ERR_SSL_BUFFER_TOO_SMALL;
-    if (current->full)
-        current->since_s = 0;
+    if (current->full && current->until_s > now_s + NIB__TICKET_LIFE_S)
+        current->until_s = now_s + NIB__TICKET_LIFE_S;
     ret = write_content(session, start + HEAD, room - HEAD - TAG, len);
     if (ret != 0)
         return ret;
@@ -126,8 +125,8 @@ static int write_ticket(void *arg, const mbedtls_ssl_session *session,
     ret = seal(&key, nonce, rules, start + HEAD, *len);
     explicit_bzero(&key, sizeof key);
     *len += HEAD + TAG;
-    age_s = nib__clock_wall_s() - current->since_s;
-    *life_s = (uint32_t)(NIB__TICKET_LIFE_S - age_s);
+    *life_s = current->until_s > now_s ? (uint32_t)(current->until_s - now_s)
+                                       : 0;
     return ret;
 }
 
@@ -135,18 +134,18 @@ static int write_ticket(void *arg, const mbedtls_ssl_session *session,
 static int read_content(mbedtls_ssl_session *session, const uint8_t *p,
                         size_t len)
 {
-    uint64_t since_s = 0, now_s = nib__clock_wall_s();
-    size_t name_len = p[SINCE];
+    uint64_t until_s = 0, now_s = nib__clock_wall_s();
+    size_t name_len = p[UNTIL];
 
-    for (unsigned i = 0; i < SINCE; i++)
-        since_s = since_s << 8 | p[i];
-    if (now_s < since_s || now_s - since_s >= NIB__TICKET_LIFE_S)
+    for (unsigned i = 0; i < UNTIL; i++)
+        until_s = until_s << 8 | p[i];
+    if (until_s <= now_s || until_s - now_s > NIB__TICKET_LIFE_S)
         return MBEDTLS_ERR_SSL_SESSION_TICKET_EXPIRED;
-    p += SINCE + 1;
-    len -= SINCE + 1;
+    p += UNTIL + 1;
+    len -= UNTIL + 1;
     if (len < name_len)
         return MBEDTLS_ERR_SSL_INVALID_MAC;
-    current->since_s = since_s;
+    current->until_s = until_s;
     memcpy(current->peer_name, p, name_len);
     current->peer_name[name_len] = '\0';
     return mbedtls_ssl_session_load(session, p + name_len, len - name_len);
