@@ -118,6 +118,7 @@ libnibcore_la_SOURCES += \
 	%D%/system/tls_openssl.h \
 	%D%/system/tls_openssl_files.c \
 	%D%/system/tls_openssl_session.c \
+	%D%/system/tls_openssl_text.c \
 	%D%/system/tls_openssl_tickets.c
 endif
 if !TLS

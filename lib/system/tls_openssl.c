@@ -19,8 +19,8 @@
 
 /*
  * Loads the authorities of client certificates into the first SSL_CTX, and
- * computes what marks the sessions of these rules: a ticket that was issued
- * under others is not taken (RFC 8446, 4.6.1).
+ * computes what marks the sessions of these rules: with a ticket from under
+ * others, a client could get round these.
  */
 static int trust_clients(struct nib__engine *engine,
                          const struct nib__tls_server_settings *settings,
@@ -103,7 +103,8 @@ static int set_suites(SSL_CTX *ctx, unsigned min, unsigned max,
     if (tls13[0] == '\0')
         max = NIB__TLS_1_2;
     if (min > max)
-        return nib__openssl_complain(text, -EINVAL, "TLS", "no cipher suite");
+        return nib__openssl_complain(text, -EINVAL, "TLS",
+                                     "no cipher suite of TLS 1.3 is left");
     if ((tls12[0] != '\0' && SSL_CTX_set_cipher_list(ctx, tls12) != 1) ||
         SSL_CTX_set_ciphersuites(ctx, tls13) != 1 ||
         SSL_CTX_set_min_proto_version(ctx, (int)min) != 1 ||
@@ -131,51 +132,94 @@ static int choose_protocol(SSL *ssl, const unsigned char **out,
 
 /* ---- server names ---- */
 
-static SSL_CTX *ctx_for(const struct nib__engine *engine, const char *name,
-                        unsigned flags)
+/*
+ * Takes the first certificate for the name, and others for it with another
+ * kind of key: which kind it is to be, the client's signature algorithms say.
+ */
+static bool take_certs(SSL *ssl, const struct nib__engine *engine,
+                       const char *name, unsigned flags)
 {
-    for (unsigned i = 0; i < engine->count; i++)
-        if (X509_check_host(SSL_CTX_get0_certificate(engine->ctx[i]), name, 0,
-                            flags, NULL) == 1)
-            return engine->ctx[i];
-    return NULL;
+    bool taken = false;
+
+    ERR_set_mark();
+    for (unsigned i = 0; i < engine->count; i++) {
+        SSL_CTX *ctx = engine->ctx[i];
+        X509 *cert = SSL_CTX_get0_certificate(ctx);
+        STACK_OF(X509) *chain = NULL;
+
+        if (X509_check_host(cert, name, 0, flags, NULL) != 1)
+            continue;
+        if (!taken) {
+            taken = SSL_set_SSL_CTX(ssl, ctx) != NULL;
+        } else if (SSL_CTX_get0_chain_certs(ctx, &chain) == 1) {
+            /* fails, as it should, if there is one with this kind of key */
+            SSL_use_cert_and_key(ssl, cert, SSL_CTX_get0_privatekey(ctx), chain,
+                                 0);
+        }
+    }
+    ERR_pop_to_mark();
+    return taken;
 }
 
 /* An exact name goes before a wildcard. Unknown names get the default. */
-static int choose_cert(SSL *ssl, int *alert, void *arg)
+static int choose_certs(SSL *ssl, int *alert, void *arg)
 {
     const struct nib__engine *engine = arg;
     const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
-    SSL_CTX *ctx = NULL;
 
     (void)alert;
     if (name == NULL)
         return SSL_TLSEXT_ERR_NOACK;
-    if (engine->count > 1)
-        ctx = ctx_for(engine, name, X509_CHECK_FLAG_NO_WILDCARDS);
-    if (engine->count > 1 && ctx == NULL)
-        ctx = ctx_for(engine, name, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-    if (ctx != NULL && SSL_set_SSL_CTX(ssl, ctx) == NULL)
-        return SSL_TLSEXT_ERR_ALERT_FATAL;
+    if (engine->count > 1 &&
+        !take_certs(ssl, engine, name, X509_CHECK_FLAG_NO_WILDCARDS))
+        take_certs(ssl, engine, name, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
     return SSL_TLSEXT_ERR_OK;
 }
 
 /* ---- engines ---- */
 
-static int engine_new(unsigned count, struct nib__engine **out)
+static int new_engine(unsigned count, struct nib__engine **out,
+                      const struct nib__openssl_text *text)
 {
     struct nib__engine *engine = nib__alloc_zero(sizeof *engine);
 
     if (engine == NULL)
-        return -ENOMEM;
+        return nib__openssl_no_memory(text);
     pthread_mutex_init(&engine->lock, NULL);
-    *out = engine;
     engine->ctx = nib__alloc_array(count, sizeof *engine->ctx);
     engine->bio = nib__openssl_bio();
-    return engine->ctx != NULL && engine->bio != NULL ? 0 : -ENOMEM;
+    if (engine->ctx == NULL || engine->bio == NULL) {
+        nib__engine_free(engine);
+        return nib__openssl_no_memory(text);
+    }
+    *out = engine;
+    return 0;
 }
 
-/* Adds an SSL_CTX with what all have in common. */
+static int finish(struct nib__engine *engine, int err, struct nib__engine **out)
+{
+    ERR_clear_error();
+    if (err != 0)
+        nib__engine_free(engine);
+    else
+        *out = engine;
+    return err;
+}
+
+void nib__engine_free(struct nib__engine *engine)
+{
+    if (engine == NULL)
+        return;
+    SSL_SESSION_free(engine->last);
+    for (unsigned i = 0; i < engine->count; i++)
+        SSL_CTX_free(engine->ctx[i]);
+    nib__free(engine->ctx);
+    BIO_meth_free(engine->bio);
+    pthread_mutex_destroy(&engine->lock);
+    nib__free(engine);
+}
+
+/* Adds an SSL_CTX with what all have in common; NULL without memory. */
 static SSL_CTX *add_ctx(struct nib__engine *engine, const SSL_METHOD *method)
 {
     SSL_CTX *ctx = SSL_CTX_new(method);
@@ -192,29 +236,40 @@ static SSL_CTX *add_ctx(struct nib__engine *engine, const SSL_METHOD *method)
     return ctx;
 }
 
+/* ---- servers ---- */
+
+static int take_protocol(SSL_CTX *ctx,
+                         const struct nib__tls_server_settings *settings,
+                         const struct nib__openssl_text *text)
+{
+    unsigned min =
+        settings->min_version == NIB__TLS_1_3 ? NIB__TLS_1_3 : NIB__TLS_1_2;
+
+    SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
+    if (settings->suite_count > 0)
+        return set_suites(ctx, min, NIB__TLS_1_3, settings->suites,
+                          settings->suite_count, text);
+    /* A client that wants ChaCha20 first has no AES in hardware. */
+    SSL_CTX_set_options(ctx, SSL_OP_PRIORITIZE_CHACHA);
+    return set_suites(ctx, min, NIB__TLS_1_3, default_suites, NIB__TLS_SUITES,
+                      text);
+}
+
 static int add_server_ctx(struct nib__engine *engine,
                           const struct nib__tls_server_settings *settings,
                           const struct nib__tls_cert *cert,
                           const struct nib__openssl_text *text)
 {
-    bool own = settings->suite_count > 0;
     SSL_CTX *ctx = add_ctx(engine, TLS_server_method());
     int err;
 
     if (ctx == NULL)
         return nib__openssl_no_memory(text);
-    SSL_CTX_set_options(ctx, SSL_OP_CIPHER_SERVER_PREFERENCE);
-    if (!own) /* a client that wants ChaCha20 has no AES in hardware */
-        SSL_CTX_set_options(ctx, SSL_OP_PRIORITIZE_CHACHA);
-    SSL_CTX_set_alpn_select_cb(ctx, choose_protocol, NULL);
-    SSL_CTX_set_tlsext_servername_callback(ctx, choose_cert);
+    SSL_CTX_set_tlsext_servername_callback(ctx, choose_certs);
     SSL_CTX_set_tlsext_servername_arg(ctx, engine);
     nib__openssl_tickets(engine, ctx);
-    err = set_suites(ctx,
-                     settings->min_version == NIB__TLS_1_3 ? NIB__TLS_1_3
-                                                           : NIB__TLS_1_2,
-                     NIB__TLS_1_3, own ? settings->suites : default_suites,
-                     own ? settings->suite_count : NIB__TLS_SUITES, text);
+    err = take_protocol(ctx, settings, text);
     if (err == 0)
         err = nib__openssl_cert(ctx, cert, text);
     if (err == 0 && ctx == engine->ctx[0])
@@ -224,96 +279,84 @@ static int add_server_ctx(struct nib__engine *engine,
     return err;
 }
 
-static int finish(struct nib__engine *engine, int err, struct nib__engine **out)
-{
-    ERR_clear_error();
-    if (err != 0)
-        nib__engine_free(engine);
-    else
-        *out = engine;
-    return err;
-}
-
 int nib__engine_server(const struct nib__tls_server_settings *settings,
                        struct nib__engine **out, char *error, size_t cap)
 {
     const struct nib__openssl_text text = {error, cap};
-    struct nib__engine *engine = NULL;
-    int err = 0;
+    struct nib__engine *engine;
+    int err;
 
     if (settings->cert_count == 0)
-        return nib__openssl_complain(&text, -EINVAL, "TLS", "no certificate");
+        return nib__openssl_complain(&text, -EINVAL, "TLS",
+                                     "a server needs a certificate");
     if (settings->verify != NIB__VERIFY_NONE && settings->client_ca == NULL)
-        return nib__openssl_complain(&text, -EINVAL, "TLS", "no client CA");
-    if (engine_new(settings->cert_count, &engine) != 0)
-        err = nib__openssl_no_memory(&text);
-    if (err == 0) {
-        engine->keys = settings->keys;
-        engine->verifies = settings->verify != NIB__VERIFY_NONE;
-    }
+        return nib__openssl_complain(&text, -EINVAL, "TLS",
+                                     "to verify clients takes a CA file");
+    err = new_engine(settings->cert_count, &engine, &text);
+    if (err != 0)
+        return err;
+    engine->server = true;
+    engine->keys = settings->keys;
+    engine->verifies = settings->verify != NIB__VERIFY_NONE;
     for (unsigned i = 0; err == 0 && i < settings->cert_count; i++)
         err = add_server_ctx(engine, settings, &settings->certs[i], &text);
     return finish(engine, err, out);
+}
+
+/* ---- clients ---- */
+
+static int trust_servers(SSL_CTX *ctx, const char *ca,
+                         const struct nib__openssl_text *text)
+{
+    SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+    if (ca != NULL)
+        return nib__openssl_trust(ctx, ca, NULL, text);
+    if (SSL_CTX_set_default_verify_paths(ctx) != 1)
+        return nib__openssl_refused(text, "the system's certificates");
+    return 0;
 }
 
 static int add_client_ctx(struct nib__engine *engine,
                           const struct nib__tls_client_settings *settings,
                           const struct nib__openssl_text *text)
 {
-    unsigned max = settings->max_version;
+    unsigned max =
+        settings->max_version == NIB__TLS_1_2 ? NIB__TLS_1_2 : NIB__TLS_1_3;
     SSL_CTX *ctx = add_ctx(engine, TLS_client_method());
+    int err;
 
     if (ctx == NULL ||
         SSL_CTX_set_alpn_protos(ctx, protocols, sizeof protocols - 1) != 0)
         return nib__openssl_no_memory(text);
-    if (!settings->insecure)
-        SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-    if (settings->resume) {
+    err = set_suites(ctx, NIB__TLS_1_2, max, default_suites, NIB__TLS_SUITES,
+                     text);
+    if (err == 0 && engine->verifies)
+        err = trust_servers(ctx, settings->ca, text);
+    if (err == 0 && settings->cert != NULL)
+        err = nib__openssl_cert(ctx, settings->cert, text);
+    if (engine->resume) {
         SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT |
                                                 SSL_SESS_CACHE_NO_INTERNAL);
         SSL_CTX_sess_set_new_cb(ctx, nib__openssl_keep);
     }
-    if (settings->ca == NULL && !settings->insecure &&
-        SSL_CTX_set_default_verify_paths(ctx) != 1)
-        return nib__openssl_refused(text, "the system's certificates");
-    if (settings->ca != NULL) {
-        int err = nib__openssl_trust(ctx, settings->ca, NULL, text);
-
-        if (err != 0)
-            return err;
-    }
-    return set_suites(ctx, NIB__TLS_1_2, max != 0 ? max : NIB__TLS_1_3,
-                      default_suites, NIB__TLS_SUITES, text);
+    return err;
 }
 
 int nib__engine_client(const struct nib__tls_client_settings *settings,
                        struct nib__engine **out, char *error, size_t cap)
 {
     const struct nib__openssl_text text = {error, cap};
-    struct nib__engine *engine = NULL;
-    int err = 0;
+    struct nib__engine *engine;
+    int err = new_engine(1, &engine, &text);
 
-    if (engine_new(1, &engine) != 0)
-        err = nib__openssl_no_memory(&text);
-    else
-        err = add_client_ctx(engine, settings, &text);
-    if (err == 0)
-        engine->resume = settings->resume;
-    return finish(engine, err, out);
+    if (err != 0)
+        return err;
+    engine->verifies = !settings->insecure;
+    engine->resume = settings->resume;
+    return finish(engine, add_client_ctx(engine, settings, &text), out);
 }
 
-void nib__engine_free(struct nib__engine *engine)
-{
-    if (engine == NULL)
-        return;
-    SSL_SESSION_free(engine->last);
-    for (unsigned i = 0; i < engine->count; i++)
-        SSL_CTX_free(engine->ctx[i]);
-    nib__free(engine->ctx);
-    BIO_meth_free(engine->bio);
-    pthread_mutex_destroy(&engine->lock);
-    nib__free(engine);
-}
+/* ---- the library ---- */
 
 static char library[64];
 

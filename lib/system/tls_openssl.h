@@ -21,8 +21,9 @@ struct nib__engine {
     BIO_METHOD *bio;
     struct nib__ticket_keys *keys; /* a server's, or NULL */
     uint8_t rules[32];             /* about client certificates, hashed */
-    bool verifies;                 /* client certificates */
-    bool resume;                   /* as a client */
+    bool server;
+    bool verifies; /* the peer's certificate */
+    bool resume;   /* as a client */
 
     pthread_mutex_t lock; /* of what follows, a client's */
     SSL_SESSION *last;    /* to be offered again, or NULL */
@@ -34,11 +35,15 @@ struct nib__session {
     SSL *ssl;
     struct nib__tls_io *io; /* of the call that runs */
     char *server_name;      /* a client's; NULL for a server */
+    bool done;              /* the handshake is */
     bool failed;            /* OpenSSL must not be called any more */
     bool ended;             /* each read from now on returns `end` */
+    bool told;              /* and one did */
     int end;
     char error[128];
 };
+
+enum { NIB__OPENSSL_FILE = 200 }; /* bytes of a file's name in a text */
 
 /* Where the text of an engine's error goes. */
 struct nib__openssl_text {
@@ -46,19 +51,19 @@ struct nib__openssl_text {
     size_t cap;
 };
 
-/* Writes "file: what"; returns err. */
+/* Writes "what: fault"; `what` is a file, or "TLS". Returns err. */
 int nib__openssl_complain(const struct nib__openssl_text *text, int err,
-                          const char *file, const char *what);
+                          const char *what, const char *fault);
 
-/* Writes what OpenSSL has against a file, or a setting; returns -EINVAL. */
+/* Writes what OpenSSL has against it; returns -EINVAL. */
 int nib__openssl_refused(const struct nib__openssl_text *text,
-                         const char *file);
+                         const char *what);
 
 /* Writes that there is no memory; returns -ENOMEM. */
 int nib__openssl_no_memory(const struct nib__openssl_text *text);
 
-/* OpenSSL's words for one of its errors. */
-const char *nib__openssl_reason(unsigned long code);
+/* Writes a session's error, of the call that just failed. */
+void nib__openssl_explain(struct nib__session *session);
 
 /*
  * Loads a certificate, its chain and its key, and checks that they belong

@@ -15,33 +15,7 @@
 
 #include "base/error.h"
 
-/* ---- error texts ---- */
-
-int nib__openssl_complain(const struct nib__openssl_text *text, int err,
-                          const char *file, const char *what)
-{
-    snprintf(text->p, text->cap, "%s: %s", file, what);
-    return err;
-}
-
-int nib__openssl_no_memory(const struct nib__openssl_text *text)
-{
-    snprintf(text->p, text->cap, "%s", nib_strerror(-ENOMEM));
-    return -ENOMEM;
-}
-
-const char *nib__openssl_reason(unsigned long code)
-{
-    const char *words = ERR_reason_error_string(code);
-
-    return words != NULL ? words : "unknown error";
-}
-
-int nib__openssl_refused(const struct nib__openssl_text *text, const char *file)
-{
-    return nib__openssl_complain(text, -EINVAL, file,
-                                 nib__openssl_reason(ERR_peek_last_error()));
-}
+enum { FILE_BYTES = 4 << 20 }; /* at the most */
 
 /* ---- files ---- */
 
@@ -49,11 +23,14 @@ static int fill(BIO *bio, int fd)
 {
     char part[4096];
     ssize_t n;
+    long total = 0;
     int err = 0;
 
     while (err == 0 && (n = read(fd, part, sizeof part)) != 0) {
         if (n < 0)
             err = -errno;
+        else if ((total += n) > FILE_BYTES)
+            err = -EFBIG;
         else if (BIO_write(bio, part, (int)n) != n)
             err = -ENOMEM;
     }
@@ -107,6 +84,15 @@ static int give_password(char *p, int cap, int writing, void *arg)
     return (int)len;
 }
 
+/* Did the last read of a PEM file just find nothing more? */
+static bool at_end(void)
+{
+    unsigned long code = ERR_peek_last_error();
+
+    return ERR_GET_LIB(code) == ERR_LIB_PEM &&
+           ERR_GET_REASON(code) == PEM_R_NO_START_LINE;
+}
+
 /*
  * Hands each certificate of a file to `use`, which returns 0 or an error with
  * a text. None at all is an error.
@@ -129,16 +115,17 @@ static int each_cert(const char *file, const struct nib__openssl_text *text,
         err = use(arg, cert, count++, text);
         X509_free(cert);
     }
-    if (err == 0 &&
-        ERR_GET_REASON(ERR_peek_last_error()) != PEM_R_NO_START_LINE)
-        err = nib__openssl_refused(text, file);
+    if (err == 0 && !at_end())
+        err = nib__openssl_complain(text, -EINVAL, file,
+                                    "a certificate in it is damaged");
     else if (err == 0 && count == 0)
-        err = nib__openssl_complain(text, -EINVAL, file, "no certificate");
+        err = nib__openssl_complain(text, -EINVAL, file,
+                                    "there is no certificate in it");
     BIO_free(bio);
     return err;
 }
 
-/* ---- a server's certificate ---- */
+/* ---- certificates and keys ---- */
 
 struct chain {
     SSL_CTX *ctx;
@@ -149,26 +136,28 @@ static int use_cert(void *arg, X509 *cert, unsigned number,
                     const struct nib__openssl_text *text)
 {
     struct chain *chain = arg;
-    int ok;
 
+    if (number > 0)
+        return SSL_CTX_add1_chain_cert(chain->ctx, cert) == 1
+                   ? 0
+                   : nib__openssl_refused(text, chain->file);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
         return nib__openssl_complain(text, -EINVAL, chain->file,
-                                     "certificate has expired");
+                                     "the certificate has expired");
     if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
         return nib__openssl_complain(text, -EINVAL, chain->file,
-                                     "certificate is not valid yet");
-    if (number == 0)
-        ok = SSL_CTX_use_certificate(chain->ctx, cert);
-    else
-        ok = (int)SSL_CTX_add1_chain_cert(chain->ctx, cert);
-    return ok == 1 ? 0 : nib__openssl_refused(text, chain->file);
+                                     "the certificate is not valid yet");
+    if (SSL_CTX_use_certificate(chain->ctx, cert) != 1)
+        return nib__openssl_refused(text, chain->file);
+    return 0;
 }
 
 static int check_key(SSL_CTX *ctx, EVP_PKEY *key, const char *file,
                      const char *chain, const struct nib__openssl_text *text)
 {
     if (X509_check_private_key(SSL_CTX_get0_certificate(ctx), key) != 1) {
-        snprintf(text->p, text->cap, "%s: not the key of %s", file, chain);
+        snprintf(text->p, text->cap, "%.*s: the key is not that of %.*s",
+                 NIB__OPENSSL_FILE, file, NIB__OPENSSL_FILE, chain);
         return -EINVAL;
     }
     if (SSL_CTX_use_PrivateKey(ctx, key) != 1)
@@ -176,27 +165,45 @@ static int check_key(SSL_CTX *ctx, EVP_PKEY *key, const char *file,
     return 0;
 }
 
+static bool has_key(BIO *bio)
+{
+    static const char mark[] = "PRIVATE KEY-----";
+    char *p;
+    long len = BIO_get_mem_data(bio, &p);
+
+    return len > 0 && memmem(p, (size_t)len, mark, sizeof mark - 1) != NULL;
+}
+
+/* What keeps a key from being read. */
+static const char *key_fault(const struct password *password)
+{
+    if (!password->asked)
+        return "the key in it is damaged or of an unknown kind";
+    if (password->word == NULL)
+        return "the key is encrypted, and no password is given";
+    return "the password is wrong";
+}
+
 static int use_key(SSL_CTX *ctx, const struct nib__tls_cert *cert,
                    const struct nib__openssl_text *text)
 {
     const char *file = cert->key != NULL ? cert->key : cert->chain;
     struct password password = {cert->password, false};
-    EVP_PKEY *key;
+    EVP_PKEY *key = NULL;
     BIO *bio;
     int err = read_file(file, &bio, text);
 
     if (err != 0)
         return err;
-    key = PEM_read_bio_PrivateKey(bio, NULL, give_password, &password);
-    BIO_free(bio);
-    if (key != NULL)
-        err = check_key(ctx, key, file, cert->chain, text);
-    else if (!password.asked)
-        err = nib__openssl_complain(text, -EINVAL, file, "no private key");
-    else if (cert->password == NULL)
-        err = nib__openssl_complain(text, -EINVAL, file, "needs a password");
+    if (!has_key(bio))
+        err = nib__openssl_complain(text, -EINVAL, file,
+                                    "there is no private key in it");
+    else if ((key = PEM_read_bio_PrivateKey(bio, NULL, give_password,
+                                            &password)) == NULL)
+        err = nib__openssl_complain(text, -EINVAL, file, key_fault(&password));
     else
-        err = nib__openssl_complain(text, -EINVAL, file, "wrong password");
+        err = check_key(ctx, key, file, cert->chain, text);
+    BIO_free(bio);
     EVP_PKEY_free(key);
     return err;
 }

@@ -70,26 +70,37 @@ BIO_METHOD *nib__openssl_bio(void)
 
 /* ---- sessions ---- */
 
-static int be_client(struct nib__session *session, const char *server_name)
+/* Whom a client wants to talk to. SNI has no addresses (RFC 6066, 3). */
+static int take_server_name(struct nib__session *session, const char *name)
 {
     SSL *ssl = session->ssl;
 
-    SSL_set_connect_state(ssl);
-    if (server_name == NULL)
-        return 0;
-    session->server_name = nib__strdup(server_name);
+    if (strlen(name) >= sizeof session->engine->last_name)
+        return -EINVAL;
+    session->server_name = nib__strdup(name);
     if (session->server_name == NULL)
         return -ENOMEM;
-    /* SNI has no addresses (RFC 6066, 3). */
-    if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), server_name) != 1) {
-        SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
-        if (SSL_set1_host(ssl, server_name) != 1 ||
-            SSL_set_tlsext_host_name(ssl, server_name) != 1)
-            return -ENOMEM;
-    }
-    if (session->engine->resume)
-        nib__openssl_offer(session->engine, ssl, server_name);
-    return 0;
+    if (X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), name) == 1)
+        return 0;
+    SSL_set_hostflags(ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(ssl, name) == 1 &&
+                   SSL_set_tlsext_host_name(ssl, name) == 1
+               ? 0
+               : -ENOMEM;
+}
+
+static int be_client(struct nib__session *session, const char *server_name)
+{
+    struct nib__engine *engine = session->engine;
+    int err;
+
+    SSL_set_connect_state(session->ssl);
+    if (server_name == NULL) /* then whose certificate would be good? */
+        return engine->verifies ? -EINVAL : 0;
+    err = take_server_name(session, server_name);
+    if (err == 0 && engine->resume)
+        nib__openssl_offer(engine, session->ssl, server_name);
+    return err;
 }
 
 int nib__session_new(struct nib__engine *engine, const char *server_name,
@@ -97,24 +108,22 @@ int nib__session_new(struct nib__engine *engine, const char *server_name,
 {
     struct nib__session *session = nib__alloc_zero(sizeof *session);
     BIO *bio;
-    int err = 0;
+    int err = -ENOMEM;
 
     if (session == NULL)
-        return -ENOMEM;
+        return err;
     session->engine = engine;
     session->ssl = SSL_new(engine->ctx[0]);
-    bio = BIO_new(engine->bio);
-    if (session->ssl == NULL || bio == NULL) {
-        BIO_free(bio);
-        err = -ENOMEM;
+    bio = session->ssl != NULL ? BIO_new(engine->bio) : NULL;
+    if (bio == NULL)
         goto out;
-    }
     BIO_set_data(bio, session);
     BIO_set_init(bio, 1);
     SSL_set_bio(session->ssl, bio, bio);
     if (SSL_set_app_data(session->ssl, session) != 1)
-        err = -ENOMEM;
-    else if (SSL_is_server(session->ssl))
+        goto out;
+    err = 0;
+    if (engine->server)
         SSL_set_accept_state(session->ssl);
     else
         err = be_client(session, server_name);
@@ -131,43 +140,14 @@ void nib__session_free(struct nib__session *session)
 {
     if (session == NULL)
         return;
-    /* Else OpenSSL takes a close without close_notify for an attack, and the
-       session could not be resumed. Which is for us to judge. */
+    /* Else OpenSSL takes an end without close_notify for an attack, after
+       which the session must not be resumed. That is not for it to judge. */
     if (session->ssl != NULL)
         SSL_set_shutdown(session->ssl,
                          SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(session->ssl);
     nib__free(session->server_name);
     nib__free(session);
-}
-
-/* Turns OpenSSL's error into a few words. */
-static void describe(struct nib__session *session)
-{
-    static const struct {
-        int reason;
-        const char *words;
-    } known[] = {
-        {SSL_R_HTTP_REQUEST, "plain HTTP, not TLS"},
-        {SSL_R_WRONG_VERSION_NUMBER, "not TLS"},
-        {SSL_R_NO_SHARED_CIPHER, "no cipher suite in common"},
-        {SSL_R_UNSUPPORTED_PROTOCOL, "no TLS version in common"},
-        {SSL_R_NO_APPLICATION_PROTOCOL, "no application protocol in common"},
-        {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "no client certificate"},
-    };
-    unsigned long code = ERR_peek_last_error();
-    const char *words =
-        code != 0 ? nib__openssl_reason(code) : "no room for output";
-
-    if (ERR_GET_LIB(code) == ERR_LIB_SSL) {
-        for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-            if (ERR_GET_REASON(code) == known[i].reason)
-                words = known[i].words;
-        if (ERR_GET_REASON(code) == SSL_R_CERTIFICATE_VERIFY_FAILED)
-            words = X509_verify_cert_error_string(
-                SSL_get_verify_result(session->ssl));
-    }
-    snprintf(session->error, sizeof session->error, "%s", words);
 }
 
 static void start(struct nib__session *session, struct nib__tls_io *io)
@@ -185,11 +165,18 @@ static int outcome(struct nib__session *session, int result)
     case SSL_ERROR_ZERO_RETURN:
         return 0;
     default:
-        describe(session);
+        nib__openssl_explain(session);
         session->failed = true;
         ERR_clear_error();
         return -EPROTO;
     }
+}
+
+static int refuse(struct nib__session *session, int result, const char *why)
+{
+    if (!session->failed)
+        snprintf(session->error, sizeof session->error, "%s", why);
+    return result;
 }
 
 int nib__session_handshake(struct nib__session *session, struct nib__tls_io *io)
@@ -200,17 +187,28 @@ int nib__session_handshake(struct nib__session *session, struct nib__tls_io *io)
         return -EPROTO;
     start(session, io);
     result = SSL_do_handshake(session->ssl);
-    if (result == 1)
+    if (result == 1) {
+        session->done = true;
         return 0;
+    }
     result = outcome(session, result);
-    return result != 0 ? result : NIB__TRUNCATED;
+    if (result == 0 || result == NIB__TRUNCATED) {
+        refuse(session, 0, "the connection ended within the handshake");
+        session->failed = true;
+        result = NIB__TRUNCATED;
+    }
+    return result;
 }
+
+/* ---- data ---- */
 
 ssize_t nib__session_read(struct nib__session *session, struct nib__tls_io *io,
                           void *p, size_t cap)
 {
     size_t len = 0;
 
+    if (!session->done)
+        return refuse(session, -EPROTO, "the handshake is not done");
     while (len < cap && !session->ended) {
         size_t n;
         int end;
@@ -223,10 +221,27 @@ ssize_t nib__session_read(struct nib__session *session, struct nib__tls_io *io,
         end = outcome(session, 0);
         if (end == NIB__WANT_READ)
             return len > 0 ? (ssize_t)len : end;
+        if (end == NIB__TRUNCATED)
+            refuse(session, end, "the connection ended without close_notify");
         session->ended = true;
         session->end = end;
     }
-    return len > 0 ? (ssize_t)len : session->end;
+    if (len > 0)
+        return (ssize_t)len;
+    session->told = true;
+    return session->end;
+}
+
+/* SSL_has_pending() would also count the first bytes of a record whose rest
+   has not come. */
+bool nib__session_pending(const struct nib__session *session)
+{
+    return session->ended ? !session->told : SSL_pending(session->ssl) > 0;
+}
+
+static bool is_shut(const struct nib__session *session)
+{
+    return (SSL_get_shutdown(session->ssl) & SSL_SENT_SHUTDOWN) != 0;
 }
 
 ssize_t nib__session_write(struct nib__session *session, struct nib__tls_io *io,
@@ -234,14 +249,16 @@ ssize_t nib__session_write(struct nib__session *session, struct nib__tls_io *io,
 {
     size_t n;
 
-    if (session->failed)
-        return -EPROTO;
+    if (!session->done)
+        return refuse(session, -EPROTO, "the handshake is not done");
+    if (session->failed || is_shut(session))
+        return refuse(session, -EPROTO, "the session is closed");
     start(session, io);
     if (SSL_write_ex(session->ssl, p, len, &n) == 1)
         return (ssize_t)n;
     if (outcome(session, 0) != -EPROTO) {
+        refuse(session, 0, "OpenSSL wants to read in order to write");
         session->failed = true;
-        snprintf(session->error, sizeof session->error, "cannot write now");
     }
     return -EPROTO;
 }
@@ -250,84 +267,86 @@ int nib__session_shutdown(struct nib__session *session, struct nib__tls_io *io)
 {
     int result;
 
-    if (session->failed)
-        return -EPROTO;
-    /* Not in the middle of a handshake, nor twice. */
-    if (!SSL_is_init_finished(session->ssl) ||
-        (SSL_get_shutdown(session->ssl) & SSL_SENT_SHUTDOWN) != 0)
+    if (!session->done || session->failed || is_shut(session))
         return 0;
     start(session, io);
     result = SSL_shutdown(session->ssl);
-    return result >= 0 || outcome(session, result) != -EPROTO ? 0 : -EPROTO;
-}
-
-/* SSL_has_pending() would also count the first bytes of a record whose rest
-   has not come. */
-bool nib__session_pending(const struct nib__session *session)
-{
-    return session->ended || SSL_pending(session->ssl) > 0;
+    return result < 0 && outcome(session, result) == -EPROTO ? -EPROTO : 0;
 }
 
 /* ---- what was agreed on ---- */
 
-/* Takes a name if it fits and has nothing that could deceive a reader. */
-static bool take_name(char *to, size_t cap, const ASN1_STRING *name)
+/* Takes a name if it has room, and nothing that could deceive a reader. */
+static bool take_name(char *to, size_t cap, const void *name, size_t len)
+{
+    const unsigned char *p = name;
+
+    if (len == 0 || len >= cap)
+        return false;
+    for (size_t i = 0; i < len; i++)
+        if (p[i] < ' ' || p[i] == 0x7f)
+            return false;
+    memcpy(to, p, len);
+    to[len] = '\0';
+    return true;
+}
+
+static bool take_string(char *to, size_t cap, const ASN1_STRING *string)
 {
     unsigned char *utf8;
-    int len = ASN1_STRING_to_UTF8(&utf8, name);
-    bool ok = len > 0 && (size_t)len < cap;
+    int len = ASN1_STRING_to_UTF8(&utf8, string);
+    bool taken;
 
     if (len < 0)
         return false;
-    for (int i = 0; ok && i < len; i++)
-        ok = utf8[i] >= ' ' && utf8[i] != 0x7f;
-    if (ok) {
-        memcpy(to, utf8, (size_t)len);
-        to[len] = '\0';
-    }
+    taken = take_name(to, cap, utf8, (size_t)len);
     OPENSSL_free(utf8);
-    return ok;
+    return taken;
 }
 
 static bool common_name(char *to, size_t cap, X509 *cert)
 {
     X509_NAME *subject = X509_get_subject_name(cert);
-    int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
+    int i = -1;
 
-    return at >= 0 && take_name(to, cap,
-                                X509_NAME_ENTRY_get_data(
-                                    X509_NAME_get_entry(subject, at)));
+    while ((i = X509_NAME_get_index_by_NID(subject, NID_commonName, i)) >= 0) {
+        X509_NAME_ENTRY *entry = X509_NAME_get_entry(subject, i);
+
+        if (take_string(to, cap, X509_NAME_ENTRY_get_data(entry)))
+            return true;
+    }
+    return false;
 }
 
 static bool alternative_name(char *to, size_t cap, X509 *cert)
 {
     GENERAL_NAMES *names =
         X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
-    bool found = false;
+    bool taken = false;
 
-    for (int i = 0; !found && i < sk_GENERAL_NAME_num(names); i++) {
+    for (int i = 0; !taken && i < sk_GENERAL_NAME_num(names); i++) {
+        GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
         int type;
-        void *name =
-            GENERAL_NAME_get0_value(sk_GENERAL_NAME_value(names, i), &type);
+        void *value = GENERAL_NAME_get0_value(name, &type);
 
-        found =
-            (type == GEN_DNS || type == GEN_EMAIL) && take_name(to, cap, name);
+        taken = (type == GEN_DNS || type == GEN_EMAIL) &&
+                take_string(to, cap, value);
     }
     GENERAL_NAMES_free(names);
-    return found;
+    return taken;
 }
 
 /* "C=NL, O=Example" */
 static void whole_subject(char *to, size_t cap, X509 *cert)
 {
+    static const unsigned long form =
+        XN_FLAG_SEP_CPLUS_SPC | XN_FLAG_FN_SN | ASN1_STRFLGS_ESC_2253 |
+        ASN1_STRFLGS_ESC_CTRL | ASN1_STRFLGS_UTF8_CONVERT;
     BIO *bio = BIO_new(BIO_s_mem());
-    int len = -1;
+    int len = 0;
 
     if (bio != NULL &&
-        X509_NAME_print_ex(bio, X509_get_subject_name(cert), 0,
-                           XN_FLAG_SEP_CPLUS_SPC | XN_FLAG_FN_SN |
-                               ASN1_STRFLGS_ESC_2253 | ASN1_STRFLGS_ESC_CTRL |
-                               ASN1_STRFLGS_UTF8_CONVERT) >= 0)
+        X509_NAME_print_ex(bio, X509_get_subject_name(cert), 0, form) >= 0)
         len = BIO_read(bio, to, (int)cap - 1);
     to[len > 0 ? len : 0] = '\0';
     BIO_free(bio);
@@ -337,8 +356,7 @@ static void peer_name(const struct nib__session *session, char *to, size_t cap)
 {
     X509 *cert = SSL_get0_peer_certificate(session->ssl);
 
-    *to = '\0';
-    if (!session->engine->verifies || cert == NULL ||
+    if (!session->engine->server || cert == NULL ||
         SSL_get_verify_result(session->ssl) != X509_V_OK)
         return;
     if (!common_name(to, cap, cert) && !alternative_name(to, cap, cert))
@@ -352,12 +370,14 @@ void nib__session_info(const struct nib__session *session,
     const SSL *ssl = session->ssl;
     const char *name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
 
+    memset(info, 0, sizeof *info);
     snprintf(info->version, sizeof info->version, "%s", SSL_get_version(ssl));
     snprintf(info->cipher, sizeof info->cipher, "%s",
              SSL_CIPHER_standard_name(SSL_get_current_cipher(ssl)));
     info->resumed = SSL_session_reused(ssl);
-    snprintf(info->server_name, sizeof info->server_name, "%s",
-             name != NULL ? name : "");
+    if (name != NULL)
+        take_name(info->server_name, sizeof info->server_name, name,
+                  strlen(name));
     peer_name(session, info->peer_name, sizeof info->peer_name);
 }
 
