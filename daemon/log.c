@@ -40,10 +40,11 @@ static const char *prefix(int level)
     }
 }
 
-static void write_line(const char *before, const char *format, va_list arguments)
-    __attribute__((format(printf, 2, 0)));
+static void write_line(const char *before, const char *format,
+                       va_list arguments) __attribute__((format(printf, 2, 0)));
 
-static void write_line(const char *before, const char *format, va_list arguments)
+static void write_line(const char *before, const char *format,
+                       va_list arguments)
 {
     char line[LINE_BYTES];
     size_t len = strlen(before);

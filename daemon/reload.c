@@ -42,8 +42,7 @@ void reload_init(struct reload *r, const struct tls_options *tls)
 static bool differs(const struct stat *a, const struct stat *b)
 {
     return a->st_ino != b->st_ino || a->st_dev != b->st_dev ||
-           a->st_size != b->st_size ||
-           a->st_mtim.tv_sec != b->st_mtim.tv_sec ||
+           a->st_size != b->st_size || a->st_mtim.tv_sec != b->st_mtim.tv_sec ||
            a->st_mtim.tv_nsec != b->st_mtim.tv_nsec;
 }
 

@@ -29,7 +29,7 @@ struct settings {
     unsigned pong_ms;           /* wait for the answer; below ping_ms */
     int log_level;              /* an enum nib_log_level */
     struct tls_options tls;
-    uint64_t tls_watch_ms;      /* between looks at its files; 0: none */
+    uint64_t tls_watch_ms; /* between looks at its files; 0: none */
 };
 
 /*

@@ -41,6 +41,18 @@ struct option_table bench_shared_options(void)
          "DURATION",
          "give up when the server does nothing for so long\n"
          "(default 30s)"},
+        {"ca", 0, OPTION_TEXT, &bench_options.secure.ca, 0, 0, "FILE",
+         "for wss://: trust the certificates of this PEM file\n"
+         "(default: those that the system trusts)"},
+        {"insecure", 0, OPTION_FLAG, &bench_options.secure.insecure, 0, 0, NULL,
+         "take any certificate"},
+        {"resume", 0, OPTION_FLAG, &bench_options.resume, 0, 0, NULL,
+         "resume the TLS session of the connection before, where\n"
+         "the server lets it (default for cycle)"},
+        {"no-resume", 0, OPTION_FLAG, &bench_options.no_resume, 0, 0, NULL,
+         "shake hands in full (default for the others)"},
+        {"tls-max", 0, OPTION_CHOICE, &bench_options.secure.max_word, 0, 0,
+         "1.3|1.2", "the highest version of TLS (default: what there is)"},
     };
 
     return (struct option_table)OPTION_TABLE(specs);
@@ -51,6 +63,14 @@ static const struct metric shared_metrics[] = {
     {"client_cpu_s", "CPU time of nib-bench in it, seconds"},
     {"server_cpu_s", "CPU time of --server-pid in it, seconds"},
     {"server_cpu_us_per_op", "the same for each operation, microseconds"},
+    {"tls_full", "TLS handshakes in it, whole ones"},
+    {"tls_resumed", "and those that resumed a session"},
+};
+
+/* Texts, of a connection with TLS. */
+static const struct metric shared_facts[] = {
+    {"tls_version", "of the first connection"},
+    {"tls_cipher", "its cipher suite"},
 };
 
 enum { SHARED_METRICS = sizeof(shared_metrics) / sizeof(shared_metrics[0]) };
@@ -61,6 +81,8 @@ void bench_explain(const struct metric *metrics, size_t count)
         "\nReported, and the keys of \"rounds\" and \"median\" in --json:\n");
     report_explain(metrics, count);
     report_explain(shared_metrics, SHARED_METRICS);
+    printf("\nAnd of the whole, for wss:// URLs:\n");
+    report_explain(shared_facts, 2);
 }
 
 void bench_prepare(const struct command *command)
@@ -88,7 +110,14 @@ void bench_target(const struct command *command, struct target *t,
         .timeout_ms = bench_options.timeout_ms,
         .raw = raw,
     };
-    int result = target_init(t, address, &options);
+    int result;
+
+    if (bench_options.resume && bench_options.no_resume)
+        options_fail(command, "--resume and --no-resume: one of them");
+    options.secure = bench_options.secure;
+    if (bench_options.resume || bench_options.no_resume)
+        options.secure.resume = bench_options.resume;
+    result = target_init(t, address, &options);
 
     if (result == -EINVAL || result == -ENAMETOOLONG ||
         result == -EPROTONOSUPPORT)
@@ -181,6 +210,16 @@ static bool server_cpu_ns(uint64_t *ns)
            process_cpu_ns((long)bench_options.server_pid, ns) == 0;
 }
 
+/* False if there is no TLS; then, too, *facts is set. */
+static bool look_at_tls(const struct bench *b, struct secure_facts *facts)
+{
+    *facts = (struct secure_facts){0};
+    if (!b->target->secure)
+        return false;
+    secure_facts(b->target->secure, facts);
+    return true;
+}
+
 /* Runs a round between two looks at the clocks. */
 static int measure(const struct bench *b, double *values)
 {
@@ -188,6 +227,8 @@ static int measure(const struct bench *b, double *values)
     double *shared = values + b->metric_count;
     uint64_t cpu = own_cpu_ns(), server, server_after;
     bool known = server_cpu_ns(&server);
+    struct secure_facts tls, tls_after;
+    bool encrypted = look_at_tls(b, &tls);
     uint64_t start = process_clock_ns();
 
     for (size_t i = 0; i < b->metric_count + SHARED_METRICS; i++)
@@ -201,12 +242,18 @@ static int measure(const struct bench *b, double *values)
         if (round.operations > 0)
             shared[3] = shared[2] * 1e6 / (double)round.operations;
     }
+    if (encrypted) {
+        look_at_tls(b, &tls_after);
+        shared[4] = (double)(tls_after.full - tls.full);
+        shared[5] = (double)(tls_after.resumed - tls.resumed);
+    }
     return 0;
 }
 
 int bench_run(const struct bench *b)
 {
     double values[REPORT_METRICS];
+    struct secure_facts tls;
     struct report report;
     uint64_t ns;
     int status = EXIT_FAILURE;
@@ -228,6 +275,9 @@ int bench_run(const struct bench *b)
         }
     }
     clear_line();
+    look_at_tls(b, &tls);
+    report_fact(&report, &shared_facts[0], *tls.version ? tls.version : NULL);
+    report_fact(&report, &shared_facts[1], *tls.cipher ? tls.cipher : NULL);
     if (bench_options.json)
         report_print_json(&report);
     else

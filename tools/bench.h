@@ -23,6 +23,8 @@ struct bench_options {
     uint64_t server_pid; /* 0: not given */
     uint64_t timeout_ms;
     bool json;
+    bool resume, no_resume;
+    struct secure_options secure; /* its resume is the scenario's default */
 };
 
 extern struct bench_options bench_options;
@@ -48,6 +50,7 @@ struct bench {
     int (*round)(void *arg, struct bench_round *round); /* 0, or an error
                                          that it has told by bench_error() */
     void *arg;
+    const struct target *target; /* where the connections go */
 };
 
 /*

@@ -142,7 +142,7 @@ static void note_age(struct crowd *crowd, const struct flow *flow, uint64_t now)
         histogram_add(&crowd->result->ages, now - then);
 }
 
-static int receive(struct crowd *crowd, size_t i)
+static int receive_once(struct crowd *crowd, size_t i)
 {
     struct member *m = &crowd->all[i];
     uint64_t before = m->flow.tally.messages;
@@ -159,6 +159,16 @@ static int receive(struct crowd *crowd, size_t i)
         note_age(crowd, &m->flow, crowd->active_ns);
     }
     return 0;
+}
+
+static int receive(struct crowd *crowd, size_t i)
+{
+    int result;
+
+    do {
+        result = receive_once(crowd, i);
+    } while (result == 0 && client_pending(&crowd->all[i].client));
+    return result;
 }
 
 /* Has every member every message? Only those that lag are looked at twice. */
@@ -299,7 +309,11 @@ static int be_child(struct broadcast *s, unsigned number)
     if (number > 0) /* the first ones take what does not divide evenly */
         count = s->connections / s->processes +
                 (number <= s->connections % s->processes);
-    result = open_crowd(s, &crowd, count);
+    result = target_forked(&s->target);
+    if (result < 0)
+        bench_error("%s", s->target.error);
+    if (result == 0)
+        result = open_crowd(s, &crowd, count);
     if (result == 0)
         result = wait_for_go(s->shared);
     if (result == 0)
@@ -476,6 +490,7 @@ int bench_broadcast(int argc, char **argv)
         .metric_count = METRICS,
         .round = broadcast_round,
         .arg = &s,
+        .target = &s.target,
     };
     int status;
 

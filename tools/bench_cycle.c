@@ -13,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,21 +76,21 @@ static int exchange(struct cycle *s, struct worker *w, uint64_t *opened_ns)
 }
 
 /* Sends data[0..len) and waits for as many bytes. */
-static int bounce(int fd, const void *data, size_t len)
+static int bounce(struct client *c, const void *data, size_t len)
 {
     char room[4096];
     size_t got = 0;
+    int result = client_write(c, data, len);
 
-    if (send(fd, data, len, MSG_NOSIGNAL) != (ssize_t)len)
-        return -errno;
-    while (got < len) {
-        ssize_t n = recv(fd, room, sizeof(room), 0);
+    while (result == 0 && got < len) {
+        ssize_t n = client_read(c, room, sizeof(room));
 
         if (n <= 0)
-            return n < 0 ? -errno : -EPIPE;
-        got += (size_t)n;
+            result = n < 0 ? (int)n : -EPIPE;
+        else
+            got += (size_t)n;
     }
-    return 0;
+    return result;
 }
 
 /*
@@ -100,23 +99,24 @@ static int bounce(int fd, const void *data, size_t len)
  */
 static int exchange_raw(struct cycle *s, struct worker *w, uint64_t *opened_ns)
 {
-    int fd = w->client.fd;
+    struct client *c = &w->client;
     char room[256];
     ssize_t n;
-    int result = bounce(fd, s->upgrade.request, s->upgrade.request_len);
+    int result = bounce(c, s->upgrade.request, s->upgrade.request_len);
 
     *opened_ns = process_clock_ns();
     if (result == 0)
-        result = bounce(fd, s->frame, s->frame_len);
+        result = bounce(c, s->frame, s->frame_len);
+    if (result == 0)
+        result = client_write(c, s->close_frame, s->close_len);
+    if (result == 0)
+        result = client_shutdown(c);
     if (result < 0)
         return result;
-    if (send(fd, s->close_frame, s->close_len, MSG_NOSIGNAL) < 0 ||
-        shutdown(fd, SHUT_WR) < 0)
-        return -errno;
     do {
-        n = recv(fd, room, sizeof(room), 0);
+        n = client_read(c, room, sizeof(room));
     } while (n > 0);
-    return n < 0 ? -errno : 0;
+    return (int)n;
 }
 
 static int run_cycle(struct cycle *s, struct worker *w)
@@ -127,6 +127,8 @@ static int run_cycle(struct cycle *s, struct worker *w)
 
     client_reset(&w->client, fd);
     if (fd >= 0)
+        result = client_secure(&w->client, &s->target);
+    if (result >= 0)
         result = s->raw ? exchange_raw(s, w, &opened) : exchange(s, w, &opened);
     if (result < 0)
         return result;
@@ -335,9 +337,9 @@ int bench_cycle(int argc, char **argv)
          "open N connections before that send nothing, and keep\n"
          "them (default 0)"},
         {"raw", 0, OPTION_FLAG, &s.raw, 0, 0, NULL,
-         "the argument is HOST:PORT, and what listens there\n"
-         "returns all bytes and closes at their end: the same\n"
-         "three round trips without WebSocket"},
+         "the argument is HOST:PORT or tls://HOST:PORT, and what\n"
+         "listens there returns all bytes and closes at their\n"
+         "end: the same three round trips without WebSocket"},
     };
     const struct command command = {
         .name = "nib-bench cycle",
@@ -360,9 +362,11 @@ int bench_cycle(int argc, char **argv)
         .metric_count = METRICS,
         .round = cycle_round,
         .arg = &s,
+        .target = &s.target,
     };
     int status;
 
+    bench_options.secure.resume = true;
     bench_prepare(&command);
     bench_target(&command, &s.target, argv[first], s.raw);
     s.target.timeout_ms = 0; /* see join_worker() */

@@ -189,7 +189,12 @@ static int take_event(struct echo *s, const struct epoll_event *e)
             return bench_lost(&c->client, result, (size_t)e->data.u64,
                               "while it echoed");
     }
-    return e->events & ~(unsigned)EPOLLOUT ? turn(s, c) : 0;
+    if (!(e->events & ~(unsigned)EPOLLOUT))
+        return 0;
+    do {
+        result = turn(s, c);
+    } while (result == 0 && client_pending(&c->client));
+    return result;
 }
 
 static int turns(struct echo *s)
@@ -319,8 +324,9 @@ int bench_echo(int argc, char **argv)
         {"binary", 0, OPTION_FLAG, &s.binary, 0, 0, NULL,
          "send binary messages instead of text"},
         {"raw", 0, OPTION_FLAG, &s.raw, 0, 0, NULL,
-         "the argument is HOST:PORT, and what listens there\n"
-         "returns all bytes; the same frames are sent"},
+         "the argument is HOST:PORT or tls://HOST:PORT, and what\n"
+         "listens there returns all bytes; the same frames are\n"
+         "sent"},
     };
     const struct command command = {
         .name = "nib-bench echo",
@@ -343,6 +349,7 @@ int bench_echo(int argc, char **argv)
         .metric_count = METRICS,
         .round = echo_round,
         .arg = &s,
+        .target = &s.target,
     };
     int status;
 

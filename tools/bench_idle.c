@@ -230,6 +230,7 @@ int bench_idle(int argc, char **argv)
         .metric_count = METRICS,
         .round = idle_round,
         .arg = &s,
+        .target = &s.target,
     };
     int status = EXIT_FAILURE;
 

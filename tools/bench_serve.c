@@ -74,8 +74,8 @@ static int start(struct serve *s, const char *address)
         result = nib_config_set_log(s->config, log_line, NULL,
                                     s->verbose ? NIB_LOG_DEBUG : NIB_LOG_WARN);
     if (result == 0)
-        result = tls_options_apply(&s->tls, s->config, address, text,
-                                   sizeof(text));
+        result =
+            tls_options_apply(&s->tls, s->config, address, text, sizeof(text));
     if (result == 0)
         result = set_limits(s);
     if (result == 0)

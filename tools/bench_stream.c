@@ -145,8 +145,11 @@ static int receive_events(struct stream *s, int epoll)
                                strerror(n == 0 ? ETIMEDOUT : errno));
         for (int k = 0; k < n; k++) {
             size_t i = (size_t)events[k].data.u64;
-            int done = read_once(s, i);
+            int done;
 
+            do {
+                done = read_once(s, i);
+            } while (done == 0 && client_pending(&s->all[i].client));
             if (done < 0)
                 return -1;
             if (done > 0) {
@@ -266,6 +269,7 @@ int bench_stream(int argc, char **argv)
         .metric_count = METRICS,
         .round = stream_round,
         .arg = &s,
+        .target = &s.target,
     };
     int status = EXIT_FAILURE;
 

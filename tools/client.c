@@ -14,6 +14,8 @@
 #include <unistd.h>
 
 #include "base/mask.h"
+#include "process.h"
+#include "system/tls.h"
 
 enum {
     READ_BYTES = 64 << 10, /* room for one read */
@@ -60,6 +62,7 @@ void client_init(struct client *c, int fd)
 {
     memset(c, 0, sizeof(*c));
     c->fd = fd;
+    c->transport = nib__transport_plain();
     c->error = "";
     nib__assembler_init(&c->assembler, MESSAGE_MAX, false);
     c->assembler.client = true;
@@ -70,6 +73,11 @@ static void drop_connection(struct client *c)
     nib_message_unref(c->held);
     c->held = NULL;
     nib__assembler_free(&c->assembler);
+    nib__transport_free(c->transport);
+    c->transport = nib__transport_plain();
+    free(c->tls_error);
+    c->tls_error = NULL;
+    c->error = "";
     if (c->fd >= 0)
         close(c->fd);
     c->fd = -1;
@@ -113,28 +121,13 @@ const char *client_strerror(const struct client *c, int result)
 
 /* ---- socket ------------------------------------------------------------ */
 
-static bool is_blocking(const struct client *c)
-{
-    return !(fcntl(c->fd, F_GETFL) & O_NONBLOCK);
-}
-
-int client_io_error(struct client *c)
-{
-    if (errno != EAGAIN)
-        return -errno;
-    /* A blocking call ends like this only by its timeout. */
-    if (!is_blocking(c))
-        return -EAGAIN;
-    c->error = "the server did nothing for too long";
-    return -ETIMEDOUT;
-}
-
 static int set_flags(struct client *c, int set, int clear)
 {
     int flags = fcntl(c->fd, F_GETFL);
 
     if (flags < 0 || fcntl(c->fd, F_SETFL, (flags | set) & ~clear) < 0)
         return -errno;
+    c->nonblocking = set != 0;
     return 0;
 }
 
@@ -148,15 +141,99 @@ int client_set_blocking(struct client *c)
     return set_flags(c, 0, O_NONBLOCK);
 }
 
+static bool is_plain(const struct client *c)
+{
+    return c->transport == nib__transport_plain();
+}
+
+/* When a call begins; without TLS nobody asks. */
+static uint64_t now_if_tls(const struct client *c)
+{
+    return is_plain(c) ? 0 : process_clock_ns();
+}
+
+/*
+ * The transport could not go on with a call that began at start_ns. Returns
+ * 0 to try again: after a signal, or, with TLS on a blocking socket, when a
+ * part of a record was there.
+ */
+static int not_ready(struct client *c, uint64_t start_ns)
+{
+    if (is_plain(c) && errno == EINTR)
+        return 0;
+    if (c->nonblocking)
+        return -EAGAIN;
+    if (!is_plain(c) && (c->timeout_ms == 0 || process_clock_ns() - start_ns <
+                                                   c->timeout_ms * 1000000))
+        return 0;
+    /* A blocking call ends like this only by its timeout. */
+    c->error = "the server did nothing for too long";
+    return -ETIMEDOUT;
+}
+
+/* Keeps a text about TLS. */
+static int tls_failed(struct client *c, const char *text)
+{
+    free(c->tls_error);
+    c->tls_error = strdup(text);
+    c->error = c->tls_error ? c->tls_error : "TLS failed";
+    return -EPROTO;
+}
+
+/* What a result of the transport, which is no success, means to a caller. */
+static int failure(struct client *c, ssize_t result)
+{
+    if (result == NIB__TRUNCATED)
+        return c->close_received ? 0 : -EPIPE;
+    if (result == -EPROTO)
+        return tls_failed(c, nib__tls_error(c->transport));
+    return (int)result;
+}
+
 /* Sends data[0..len) or a part; returns the part or a negative code. */
 static ssize_t write_some(struct client *c, const void *data, size_t len)
 {
+    const struct iovec piece = {(void *)(uintptr_t)data, len};
+    uint64_t start = now_if_tls(c);
     ssize_t n;
+    int result = 0;
 
     do {
-        n = send(c->fd, data, len, MSG_NOSIGNAL);
-    } while (n < 0 && errno == EINTR);
-    return n < 0 ? client_io_error(c) : n;
+        n = nib__transport_write(c->transport, c->fd, &piece, len > 0);
+        if (n == NIB__WANT_WRITE)
+            result = not_ready(c, start);
+    } while (n == NIB__WANT_WRITE && result == 0);
+    if (n >= 0)
+        return n;
+    return n == NIB__WANT_WRITE ? result : failure(c, n);
+}
+
+/* Sends what the transport still has. */
+static int flush_transport(struct client *c)
+{
+    while (nib__transport_unsent(c->transport) > 0) {
+        ssize_t n = write_some(c, NULL, 0);
+
+        if (n < 0)
+            return (int)n;
+    }
+    return 0;
+}
+
+ssize_t client_read(struct client *c, void *p, size_t cap)
+{
+    uint64_t start = now_if_tls(c);
+    ssize_t n;
+    int result = 0;
+
+    do {
+        n = nib__transport_read(c->transport, c->fd, p, cap);
+        if (n == NIB__WANT_READ)
+            result = not_ready(c, start);
+    } while (n == NIB__WANT_READ && result == 0);
+    if (n >= 0)
+        return n;
+    return n == NIB__WANT_READ ? result : failure(c, n);
 }
 
 /* Reads behind what is there. Returns the number, 0 at the end, or a code. */
@@ -166,12 +243,9 @@ static ssize_t read_some(struct client *c)
 
     if (bytes_reserve(&c->in, READ_BYTES / 2) < 0)
         return -ENOMEM;
-    do {
-        n = recv(c->fd, c->in.data + c->in.end, c->in.capacity - c->in.end, 0);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0)
-        return client_io_error(c);
-    c->in.end += (size_t)n;
+    n = client_read(c, c->in.data + c->in.end, c->in.capacity - c->in.end);
+    if (n > 0)
+        c->in.end += (size_t)n;
     return n;
 }
 
@@ -188,7 +262,7 @@ int client_flush(struct client *c)
         c->out.start += (size_t)n;
     }
     c->out.start = c->out.end = 0;
-    return 0;
+    return flush_transport(c);
 }
 
 int client_write(struct client *c, const void *data, size_t len)
@@ -211,6 +285,20 @@ int client_write(struct client *c, const void *data, size_t len)
             return -ENOMEM;
         memcpy(c->out.data + c->out.end, p, len);
         c->out.end += len;
+    }
+    return result == 0 ? flush_transport(c) : result;
+}
+
+int client_shutdown(struct client *c)
+{
+    uint64_t start = now_if_tls(c);
+    int result = client_flush(c);
+
+    while (result == 0) {
+        result = nib__transport_shutdown(c->transport, c->fd);
+        if (result != NIB__WANT_WRITE)
+            break;
+        result = not_ready(c, start);
     }
     return result;
 }
@@ -420,15 +508,40 @@ int client_upgrade(struct client *c, const struct upgrade *upgrade)
     return result;
 }
 
-int client_open(struct client *c, struct target *target)
+/* A frame must not wait for the answer to the one before it. */
+static void set_nodelay(struct client *c)
 {
     int on = 1;
+
+    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+int client_secure(struct client *c, const struct target *target)
+{
+    char text[192] = "";
+    int result;
+
+    if (!target->secure)
+        return 0;
+    set_nodelay(c); /* the request follows the last flight */
+    c->timeout_ms = target->timeout_ms;
+    result = secure_open(target->secure, c->fd, c->timeout_ms, &c->transport,
+                         text, sizeof(text));
+    if (result == -ETIMEDOUT)
+        c->error = "the TLS handshake took too long";
+    return result == -EPROTO ? tls_failed(c, text) : result;
+}
+
+int client_open(struct client *c, struct target *target)
+{
+    int result;
 
     c->fd = target_connect(target);
     if (c->fd < 0)
         return c->fd;
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    if (!target->upgrade.request)
-        return 0;
+    set_nodelay(c);
+    result = client_secure(c, target);
+    if (result < 0 || !target->upgrade.request)
+        return result;
     return client_upgrade(c, &target->upgrade);
 }

@@ -2,9 +2,12 @@
  * client - one WebSocket connection, seen from the client.
  *
  * Frames and messages are the library's own (protocol/frame, assembler).
- * The socket may be blocking, then calls wait, up to the target's
- * timeout; or nonblocking, then they return -EAGAIN instead. One thread at a
- * time.
+ * Bytes go through the library's transports, with TLS or without. The socket
+ * may be blocking, then calls wait, up to the target's timeout; or
+ * nonblocking, then they return -EAGAIN instead. One thread at a time.
+ *
+ * A client that watches its socket has to read on, without waiting, while
+ * client_pending(); and to watch for writing while client_waiting().
  */
 #ifndef NIB_TOOLS_CLIENT_H
 #define NIB_TOOLS_CLIENT_H
@@ -15,6 +18,7 @@
 
 #include "protocol/assembler.h"
 #include "protocol/frame.h"
+#include "system/transport.h"
 #include "target.h"
 
 /* Bytes on their way: data[start..end) of capacity. */
@@ -25,6 +29,10 @@ struct client_bytes {
 
 struct client {
     int fd;
+    bool nonblocking;
+    struct nib__transport *transport;
+    uint64_t timeout_ms; /* with TLS: of a wait on a blocking socket; 0: none */
+    char *tls_error;     /* owned; what `error` points to then */
     struct nib__assembler assembler;
     struct nib_message *held; /* given by client_next(), until its next call */
     struct client_bytes in;   /* read, not used yet */
@@ -33,8 +41,9 @@ struct client {
     bool close_sent; /* our Close is queued or written */
     bool close_received;
     unsigned close_code; /* the peer's; 1005: a Close without a code */
-    const char *error;   /* static text that says more about the last
-                            -EPROTO or -ETIMEDOUT; never NULL */
+    const char *error;   /* text that says more about the last -EPROTO or
+                            -ETIMEDOUT, until the client is reset or freed;
+                            never NULL */
 };
 
 /*
@@ -44,7 +53,8 @@ struct client {
 void client_init(struct client *c, int fd);
 
 /*
- * Closes the socket, if it is still open, and frees all memory.
+ * Closes the socket, if it is still open, and frees all memory. With TLS there
+ * is no close_notify: the Close frames have said it.
  */
 void client_free(struct client *c);
 
@@ -55,8 +65,8 @@ void client_free(struct client *c);
 void client_reset(struct client *c, int fd);
 
 /*
- * Connects a client that was only initialised, and upgrades, unless the
- * target is raw. Sets TCP_NODELAY.
+ * Connects a client that was only initialised, shakes hands if it is for TLS,
+ * and upgrades, unless the target is raw. Sets TCP_NODELAY.
  *
  * Returns 0; -EPROTO when the answer was not an upgrade (see c->answer and
  * c->error); -ETIMEDOUT; -EPIPE when the server ended the connection; or the
@@ -65,7 +75,13 @@ void client_reset(struct client *c, int fd);
 int client_open(struct client *c, struct target *target);
 
 /*
- * The handshake alone, on a blocking socket (RFC 6455, 4.1).
+ * The target's TLS handshake, if there is to be one, on a client that is
+ * connected; sets TCP_NODELAY for it. Returns as client_open().
+ */
+int client_secure(struct client *c, const struct target *target);
+
+/*
+ * The upgrade alone, on a blocking socket (RFC 6455, 4.1).
  *
  * Returns as client_open(). Bytes behind the answer's head are kept for
  * client_next().
@@ -107,8 +123,28 @@ int client_write(struct client *c, const void *data, size_t len);
 /* Bytes that wait to be written. */
 static inline size_t client_waiting(const struct client *c)
 {
-    return c->out.end - c->out.start;
+    return c->out.end - c->out.start + nib__transport_unsent(c->transport);
 }
+
+/* Is something there to be read of which the socket does not tell? */
+static inline bool client_pending(const struct client *c)
+{
+    return nib__transport_pending(c->transport);
+}
+
+/*
+ * Reads once into p[0..cap), past the client's own buffer.
+ *
+ * Returns how many bytes came, 0 at the end of the connection, -EAGAIN,
+ * -ETIMEDOUT, -EPROTO for what is wrong with TLS, or a negative errno.
+ */
+ssize_t client_read(struct client *c, void *p, size_t cap);
+
+/*
+ * Ends the sending side, behind all that was written. Returns as
+ * client_flush().
+ */
+int client_shutdown(struct client *c);
 
 /*
  * Sends a Close, unless one was sent before (RFC 6455, 5.5.1). Code 0: an
@@ -144,12 +180,6 @@ void client_trim(struct client *c);
  * explains better.
  */
 const char *client_strerror(const struct client *c, int result);
-
-/*
- * What errno says after a system call on the socket failed: -EAGAIN,
- * -ETIMEDOUT on a blocking one, or another negative errno.
- */
-int client_io_error(struct client *c);
 
 /*
  * Encodes one whole masked frame into a new block of *size bytes, for those

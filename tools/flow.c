@@ -8,7 +8,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/socket.h>
 
 void flow_init(struct flow *f, struct client *client, uint64_t raw_unit)
 {
@@ -119,11 +118,9 @@ int flow_read(struct flow *f, uint8_t *buffer)
     ssize_t got;
 
     if (!take_left(f, at, &n)) {
-        do {
-            got = recv(f->client->fd, at, FLOW_READ_BYTES, 0);
-        } while (got < 0 && errno == EINTR);
+        got = client_read(f->client, at, FLOW_READ_BYTES);
         if (got <= 0)
-            return got < 0 ? client_io_error(f->client) : 0;
+            return (int)got;
         n = (size_t)got;
     }
     if (f->raw_unit > 0)

@@ -41,7 +41,8 @@ void flow_init(struct flow *f, struct client *client, uint64_t raw_unit);
  *
  * Returns 1; 0 at the end of the connection, or when the peer's Close came;
  * -EAGAIN on a nonblocking socket, -ETIMEDOUT on another; -EPROTO with a
- * text in f->client->error; or a negative errno.
+ * text in f->client->error; or a negative errno. Who watches the socket reads
+ * on while client_pending().
  */
 int flow_read(struct flow *f, uint8_t *buffer);
 

@@ -17,6 +17,8 @@ libnibtools_la_SOURCES = \
 	%D%/process.h \
 	%D%/report.c \
 	%D%/report.h \
+	%D%/secure.c \
+	%D%/secure.h \
 	%D%/tally.c \
 	%D%/tally.h \
 	%D%/target.c \

@@ -390,6 +390,11 @@ int main(int argc, char **argv)
          "close after N messages"},
         {"timeout", 0, OPTION_DURATION, &options.timeout_ms, 1, 86400000,
          "DURATION", "of the connection's opening (default 10s)"},
+        {"ca", 0, OPTION_TEXT, &options.secure.ca, 0, 0, "FILE",
+         "for wss://: trust the certificates of this PEM file\n"
+         "(default: those that the system trusts)"},
+        {"insecure", 0, OPTION_FLAG, &options.secure.insecure, 0, 0, NULL,
+         "take any certificate"},
     };
     const struct command command = {
         .name = "nib",

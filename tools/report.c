@@ -26,6 +26,14 @@ void report_metrics(struct report *r, const struct metric *metrics,
     }
 }
 
+void report_fact(struct report *r, const struct metric *what, const char *value)
+{
+    if (r->fact_count == REPORT_FACTS)
+        abort(); /* a list of ours, not an input */
+    r->facts[r->fact_count].what = what;
+    r->facts[r->fact_count++].value = value;
+}
+
 int report_round(struct report *r, const double *values)
 {
     size_t n = r->metric_count;
@@ -108,6 +116,11 @@ void report_print(const struct report *r)
             printf("  %-28s %16.*f   %s\n", r->metrics[i]->key, decimals(value),
                    value, r->metrics[i]->help);
     }
+    for (size_t i = 0; i < r->fact_count; i++) {
+        if (r->facts[i].value)
+            printf("  %-28s %16s   %s\n", r->facts[i].what->key,
+                   r->facts[i].value, r->facts[i].what->help);
+    }
     fflush(stdout);
 }
 
@@ -150,6 +163,13 @@ void report_print_json(const struct report *r)
     print_string(r->scenario);
     printf(", \"subject\": ");
     print_string(r->subject);
+    for (size_t i = 0; i < r->fact_count; i++) {
+        printf(", \"%s\": ", r->facts[i].what->key);
+        if (r->facts[i].value)
+            print_string(r->facts[i].value);
+        else
+            printf("null");
+    }
     printf(", \"rounds\": [");
     for (size_t i = 0; i < r->rounds; i++) {
         for (size_t k = 0; k < r->metric_count; k++)

@@ -14,13 +14,18 @@ struct metric {
     const char *help; /* what it is, one line */
 };
 
-enum { REPORT_METRICS = 24 };
+enum { REPORT_METRICS = 24, REPORT_FACTS = 4 };
 
 struct report {
     const char *scenario;
     const char *subject; /* what was measured, in words; the caller's */
     const struct metric *metrics[REPORT_METRICS];
     size_t metric_count;
+    struct {
+        const struct metric *what;
+        const char *value; /* NULL: unknown */
+    } facts[REPORT_FACTS];
+    size_t fact_count;
     size_t rounds, capacity;
     double *values; /* metric_count for each round; NAN: unknown */
 };
@@ -35,6 +40,13 @@ void report_init(struct report *r, const char *scenario, const char *subject);
 void report_metrics(struct report *r, const struct metric *metrics,
                     size_t count);
 
+/*
+ * Adds a text that holds for all rounds; at most REPORT_FACTS. NULL for one
+ * that is not known. Both must live as long as the report.
+ */
+void report_fact(struct report *r, const struct metric *what,
+                 const char *value);
+
 /* Adds a round's values, one for each metric. Returns 0 or -ENOMEM. */
 int report_round(struct report *r, const double *values);
 
@@ -46,8 +58,8 @@ void report_print(const struct report *r);
 
 /*
  * Prints one JSON object on one line on stdout:
- *   {"scenario": .., "subject": .., "rounds": [{KEY: number, ..}, ..],
- *    "median": {KEY: number, ..}}
+ *   {"scenario": .., "subject": .., FACT: text, .., "rounds": [{KEY: number,
+ *    ..}, ..], "median": {KEY: number, ..}}
  * A value that is not known is null.
  */
 void report_print_json(const struct report *r);

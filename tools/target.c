@@ -104,6 +104,19 @@ int target_connect(struct target *t)
     }
 }
 
+static int make_secure(struct target *t, const char *address,
+                       const struct secure_options *options)
+{
+    if (!t->url.tls)
+        return 0;
+    if (!secure_built())
+        return fail(t, -EPROTONOSUPPORT, address, "this was built without TLS");
+    return secure_new(options, t->url.host, &t->secure, t->error,
+                      sizeof(t->error)) < 0
+               ? -EKEYREJECTED
+               : 0;
+}
+
 static int choose_address(struct target *t)
 {
     int fd = -ENOENT;
@@ -158,7 +171,9 @@ int target_init(struct target *t, const char *address,
         if (result < 0)
             return fail(t, result, address, strerror(-result));
     }
-    result = resolve(t);
+    result = make_secure(t, address, &options->secure);
+    if (result == 0)
+        result = resolve(t);
     if (result == 0) {
         result = choose_address(t);
         if (result < 0)
@@ -169,9 +184,18 @@ int target_init(struct target *t, const char *address,
     return result;
 }
 
+int target_forked(struct target *t)
+{
+    if (!t->secure)
+        return 0;
+    return secure_forked(t->secure, t->error, sizeof(t->error));
+}
+
 void target_free(struct target *t)
 {
     upgrade_free(&t->upgrade);
+    secure_free(t->secure);
+    t->secure = NULL;
     if (t->addresses)
         freeaddrinfo(t->addresses);
     t->addresses = NULL;

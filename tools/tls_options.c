@@ -15,8 +15,8 @@ enum {
 /* The words of the options, in the order of the enums. */
 static const enum nib_tls_mode modes[] = {NIB_TLS_ON, NIB_TLS_AUTO,
                                           NIB_TLS_OFF};
-static const enum nib_verify verifies[] = {
-    NIB_VERIFY_NONE, NIB_VERIFY_OPTIONAL, NIB_VERIFY_REQUIRED};
+static const enum nib_verify verifies[] = {NIB_VERIFY_NONE, NIB_VERIFY_OPTIONAL,
+                                           NIB_VERIFY_REQUIRED};
 static const char *const versions[] = {"1.2", "1.3"};
 
 struct option_table tls_options_init(struct tls_options *o)

@@ -27,7 +27,7 @@ struct tls_options {
     struct option_spec specs[TLS_OPTIONS];
     /* As given. */
     struct option_list chains, keys, passwords;
-    int mode_word, verify_word, version_word; /* -1: not given */
+    int mode_word, verify_word, version_word;      /* -1: not given */
     const char *client_ca, *ciphers, *ticket_keys; /* NULL: not given */
     uint64_t handshake_threads;                    /* 0: not given */
     /* Settled. */

@@ -109,38 +109,46 @@ static int parse_target(const char *text, struct url *out,
     return 0;
 }
 
+/* "HOST:PORT", with brackets where they belong, but no default port. */
+static void write_authority(struct url *url, const char *default_port)
+{
+    const char *open = strchr(url->host, ':') ? "[" : "";
+    const char *close = *open ? "]" : "";
+    bool without = strcmp(url->port, default_port) == 0;
+
+    snprintf(url->authority, sizeof(url->authority), "%s%s%s%s%s", open,
+             url->host, close, without ? "" : ":", without ? "" : url->port);
+}
+
 int url_parse(const char *text, struct url *out, const char **expected)
 {
+    const char *default_port;
     size_t len;
     int result;
 
-    if (strncasecmp(text, "wss://", 6) == 0)
-        return refuse(-EPROTONOSUPPORT,
-                      "wss:// needs TLS, and this was built without TLS",
+    out->tls = strncasecmp(text, "wss://", 6) == 0;
+    if (!out->tls && strncasecmp(text, "ws://", 5) != 0)
+        return refuse(-EINVAL, "expected ws://HOST[:PORT][/PATH], or wss://",
                       expected);
-    if (strncasecmp(text, "ws://", 5) != 0)
-        return refuse(-EINVAL, "expected ws://HOST[:PORT][/PATH]", expected);
-    text += 5;
+    default_port = out->tls ? "443" : "80";
+    text += out->tls ? 6 : 5;
     len = strcspn(text, "/?#");
-    result = parse_authority(text, len, "80", out, expected);
+    result = parse_authority(text, len, default_port, out, expected);
     if (result == 0)
         result = parse_target(text + len, out, expected);
-    if (result)
-        return result;
-
-    const char *open = strchr(out->host, ':') ? "[" : "";
-    const char *close = *open ? "]" : "";
-    bool plain = strcmp(out->port, "80") == 0;
-
-    snprintf(out->authority, sizeof(out->authority), "%s%s%s%s%s", open,
-             out->host, close, plain ? "" : ":", plain ? "" : out->port);
-    return 0;
+    if (result == 0)
+        write_authority(out, default_port);
+    return result;
 }
 
 int url_parse_raw(const char *text, struct url *out, const char **expected)
 {
-    if (strstr(text, "//"))
-        return refuse(-EINVAL, "expected HOST:PORT", expected);
+    out->tls = strncasecmp(text, "tls://", 6) == 0;
+    if (out->tls)
+        text += 6;
+    if (strchr(text, '/'))
+        return refuse(-EINVAL, "expected HOST:PORT or tls://HOST:PORT",
+                      expected);
     out->authority[0] = '\0';
     out->target[0] = '\0';
     return parse_authority(text, strlen(text), NULL, out, expected);

@@ -111,7 +111,7 @@ static int put(struct nib__tls *t, int fd, const uint8_t *p, size_t n)
 
 /* Received bytes for the session: those kept, or one recv's. */
 static ssize_t fill(struct nib__tls *t, int fd, struct nib__tls_io *io,
-                    uint8_t *scratch, size_t cap)
+                    uint8_t *scratch, size_t cap, int flags)
 {
     ssize_t n;
 
@@ -120,7 +120,7 @@ static ssize_t fill(struct nib__tls *t, int fd, struct nib__tls_io *io,
         io->in_len = t->in_len;
         return 1;
     }
-    n = recv(fd, scratch, cap, 0);
+    n = recv(fd, scratch, cap, flags);
     if (n < 0)
         return failure(NIB__WANT_READ);
     io->in = scratch;
@@ -159,7 +159,7 @@ static ssize_t tls_read(struct nib__transport *transport, int fd, void *p,
     /* All that one recv brings has room in p, but for a record's rest. */
     n = nib__session_pending(t->session)
             ? 1
-            : fill(t, fd, &io, scratch, cap < READ_BYTES ? cap : READ_BYTES);
+            : fill(t, fd, &io, scratch, cap < READ_BYTES ? cap : READ_BYTES, 0);
     if (n < 0)
         return n;
     do {
@@ -296,9 +296,10 @@ static int tls_handshake(struct nib__transport *transport, int fd)
 
     if (err < 0)
         return err;
-    err = (int)fill(t, fd, &io, received, sizeof received);
+    /* A client speaks first, also on a socket that blocks; a server's session
+       has nothing to say. */
+    err = (int)fill(t, fd, &io, received, sizeof received, MSG_DONTWAIT);
     if (err == NIB__WANT_READ) {
-        /* A client speaks first; a server's session has nothing to say. */
         io.in_len = 0;
         io.eof = false;
     } else if (err < 0) {

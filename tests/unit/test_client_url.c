@@ -57,7 +57,6 @@ START_TEST(port_in_authority)
 {
     reads("ws://h:80/", "h", "80", "h", "/");
     reads("ws://h:0080/", "h", "80", "h", "/");
-    reads("ws://h:443/", "h", "443", "h:443", "/");
     reads("ws://h:65535/", "h", "65535", "h:65535", "/");
 }
 END_TEST
@@ -73,10 +72,24 @@ START_TEST(ipv6)
 }
 END_TEST
 
+START_TEST(encrypted)
+{
+    reads("wss://h", "h", "443", "h", "/");
+    ck_assert(url.tls);
+    reads("WSS://h:443/x", "h", "443", "h", "/x");
+    ck_assert(url.tls);
+    reads("wss://h:80/", "h", "80", "h:80", "/");
+    reads("wss://[::1]:8443/", "::1", "8443", "[::1]:8443", "/");
+    reads("ws://h:443/", "h", "443", "h:443", "/");
+    ck_assert(!url.tls);
+    refuses("wss://h:0/", -EINVAL, "1 to 65535");
+    refuses("wss:///", -EINVAL, "host");
+}
+END_TEST
+
 START_TEST(other_schemes)
 {
-    refuses("wss://h/", -EPROTONOSUPPORT, "built without TLS");
-    refuses("WSS://h/", -EPROTONOSUPPORT, "built without TLS");
+    refuses("https://h/", -EINVAL, "wss://");
     refuses("http://h/", -EINVAL, "ws://HOST[:PORT][/PATH]");
     refuses("h:80", -EINVAL, "ws://HOST[:PORT][/PATH]");
     refuses("ws:/h", -EINVAL, "ws://HOST[:PORT][/PATH]");
@@ -136,12 +149,16 @@ START_TEST(raw_addresses)
     ck_assert_int_eq(url_parse_raw("127.0.0.1:80", &url, &expected), 0);
     ck_assert_str_eq(url.host, "127.0.0.1");
     ck_assert_str_eq(url.port, "80");
+    ck_assert(!url.tls);
     ck_assert_int_eq(url_parse_raw("[::1]:7", &url, &expected), 0);
     ck_assert_str_eq(url.host, "::1");
+    ck_assert_int_eq(url_parse_raw("tls://h:7", &url, &expected), 0);
+    ck_assert_str_eq(url.host, "h");
+    ck_assert(url.tls);
     ck_assert_int_eq(url_parse_raw("h", &url, &expected), -EINVAL);
     ck_assert_str_eq(expected, "expected HOST:PORT");
     ck_assert_int_eq(url_parse_raw("ws://h:80/", &url, &expected), -EINVAL);
-    ck_assert_str_eq(expected, "expected HOST:PORT");
+    ck_assert_str_eq(expected, "expected HOST:PORT or tls://HOST:PORT");
 }
 END_TEST
 
@@ -156,6 +173,7 @@ int main(void)
     tcase_add_test(tcase, parts_left_out);
     tcase_add_test(tcase, port_in_authority);
     tcase_add_test(tcase, ipv6);
+    tcase_add_test(tcase, encrypted);
     tcase_add_test(tcase, other_schemes);
     tcase_add_test(tcase, bad_ports);
     tcase_add_test(tcase, bad_bytes);

@@ -21,7 +21,7 @@ static struct settings settings_of(enum settings_command command, ...)
 {
     struct settings out;
     static char name[] = "command";
-    char *argv[16] = {name};
+    char *argv[40] = {name};
     int argc = 1;
     va_list words;
 
@@ -123,6 +123,85 @@ START_TEST(the_pong_is_due_before_the_next_ping)
 }
 END_TEST
 
+/* ---- TLS --------------------------------------------------------------- */
+
+START_TEST(no_tls_by_default)
+{
+    struct settings s = HUB("1");
+
+    ck_assert_int_eq(s.tls.mode, NIB_TLS_OFF);
+    ck_assert_uint_eq(s.tls.cert_count, 0);
+    ck_assert_int_eq(s.tls.verify, NIB_VERIFY_NONE);
+    ck_assert_uint_eq(s.tls_watch_ms, 0);
+    s = HUB("1", "--tls", "off");
+    ck_assert_int_eq(s.tls.mode, NIB_TLS_OFF);
+}
+END_TEST
+
+/* A key and a password belong to the certificate before them. */
+START_TEST(keys_follow_their_certificates)
+{
+    struct settings s =
+        HUB("--cert", "a", "--cert=b", "--key", "bk", "1", "--key-password",
+            "@bp", "--cert", "c", "--key-password=cp", "--key", "ck");
+    const struct tls_cert *certs = s.tls.certs;
+
+    ck_assert_uint_eq(s.tls.cert_count, 3);
+    ck_assert_str_eq(certs[0].chain, "a");
+    ck_assert_ptr_null(certs[0].key);
+    ck_assert_ptr_null(certs[0].password);
+    ck_assert_str_eq(certs[1].chain, "b");
+    ck_assert_str_eq(certs[1].key, "bk");
+    ck_assert_str_eq(certs[1].password, "@bp");
+    ck_assert_str_eq(certs[2].chain, "c");
+    ck_assert_str_eq(certs[2].key, "ck");
+    ck_assert_str_eq(certs[2].password, "cp");
+    ck_assert_int_eq(s.tls.mode, NIB_TLS_ON);
+    ck_assert_int_eq(s.tls.verify, NIB_VERIFY_NONE);
+}
+END_TEST
+
+START_TEST(tls_on_auto_off)
+{
+    ck_assert_int_eq(ECHO("1", "--cert", "a").tls.mode, NIB_TLS_ON);
+    ck_assert_int_eq(ECHO("1", "--cert", "a", "--tls", "on").tls.mode,
+                     NIB_TLS_ON);
+    ck_assert_int_eq(ECHO("1", "--tls", "auto", "--cert", "a").tls.mode,
+                     NIB_TLS_AUTO);
+    ck_assert_int_eq(ECHO("1", "--cert", "a", "--tls=off").tls.mode,
+                     NIB_TLS_OFF);
+}
+END_TEST
+
+START_TEST(client_certificates)
+{
+    struct settings s = HUB("1", "--cert", "a", "--client-ca", "ca");
+
+    ck_assert_str_eq(s.tls.client_ca, "ca");
+    ck_assert_int_eq(s.tls.verify, NIB_VERIFY_REQUIRED);
+    s = HUB("1", "--cert", "a", "--client-ca", "ca", "--verify-client",
+            "optional");
+    ck_assert_int_eq(s.tls.verify, NIB_VERIFY_OPTIONAL);
+    s = HUB("1", "--cert", "a", "--verify-client", "none", "--client-ca", "ca",
+            "--tls", "auto");
+    ck_assert_int_eq(s.tls.verify, NIB_VERIFY_NONE);
+}
+END_TEST
+
+START_TEST(other_tls_options)
+{
+    struct settings s =
+        HUB("1", "--cert", "a", "--ticket-keys", "tk", "--handshake-threads",
+            "3", "--tls-ciphers", "ECDHE-ECDSA-AES128-GCM-SHA256",
+            "--tls-watch", "2");
+
+    ck_assert_str_eq(s.tls.ticket_keys, "tk");
+    ck_assert_uint_eq(s.tls.handshake_threads, 3);
+    ck_assert_str_eq(s.tls.ciphers, "ECDHE-ECDSA-AES128-GCM-SHA256");
+    ck_assert_uint_eq(s.tls_watch_ms, 2000);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("daemon_settings");
@@ -136,6 +215,11 @@ int main(void)
     tcase_add_test(tc, log_levels);
     tcase_add_test(tc, sizes_fit_each_other);
     tcase_add_test(tc, the_pong_is_due_before_the_next_ping);
+    tcase_add_test(tc, no_tls_by_default);
+    tcase_add_test(tc, keys_follow_their_certificates);
+    tcase_add_test(tc, tls_on_auto_off);
+    tcase_add_test(tc, client_certificates);
+    tcase_add_test(tc, other_tls_options);
     suite_add_tcase(suite, tc);
     srunner_run_all(runner, CK_ENV);
     failed = srunner_ntests_failed(runner);
