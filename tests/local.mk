@@ -36,7 +36,9 @@ unit_tests = \
 	%D%/unit/test_socket \
 	%D%/unit/test_socket_local \
 	%D%/unit/test_tally \
+	%D%/unit/test_ticket_keys \
 	%D%/unit/test_timer \
+	%D%/unit/test_tls_suites \
 	%D%/unit/test_tokens \
 	%D%/unit/test_transport \
 	%D%/unit/test_units \
@@ -45,13 +47,19 @@ unit_tests = \
 
 # The same, where there is a TLS library: one session against another.
 tls_tests = \
-	%D%/unit/test_tls_engine
+	%D%/unit/test_tls_engine \
+	%D%/unit/test_tls_settings \
+	%D%/unit/test_tls_tickets
 tls_pair = \
 	%D%/tls/pair.c \
 	%D%/tls/pair.h
 tls_cppflags = $(AM_CPPFLAGS) -I$(top_srcdir)/tests
 %C%_unit_test_tls_engine_SOURCES = %D%/unit/test_tls_engine.c $(tls_pair)
 %C%_unit_test_tls_engine_CPPFLAGS = $(tls_cppflags)
+%C%_unit_test_tls_settings_SOURCES = %D%/unit/test_tls_settings.c $(tls_pair)
+%C%_unit_test_tls_settings_CPPFLAGS = $(tls_cppflags)
+%C%_unit_test_tls_tickets_SOURCES = %D%/unit/test_tls_tickets.c $(tls_pair)
+%C%_unit_test_tls_tickets_CPPFLAGS = $(tls_cppflags)
 
 # libcheck programs, linked to the shared library: nib.h alone. Each needs
 # %C%_api_test_X_LDADD = $(api_ldadd).

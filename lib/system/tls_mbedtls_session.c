@@ -190,6 +190,12 @@ static bool goes_on(struct nib__session *s, int ret)
 
 /* ---- handshake ---------------------------------------------------------- */
 
+static void alert(struct nib__session *s, unsigned char what)
+{
+    mbedtls_ssl_send_alert_message(&s->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
+                                   what);
+}
+
 /* A client need not send a certificate, but one that it sends must be good:
    the library has no such mode, only one that takes any. */
 static int check_client(struct nib__session *s)
@@ -200,8 +206,7 @@ static int check_client(struct nib__session *s)
 
     if (s->engine->verify != NIB__VERIFY_OPTIONAL || flags == 0)
         return 0;
-    mbedtls_ssl_send_alert_message(&s->ssl, MBEDTLS_SSL_ALERT_LEVEL_FATAL,
-                                   nib__mbedtls_alert(flags));
+    alert(s, nib__mbedtls_alert(flags));
     return MBEDTLS_ERR_X509_CERT_VERIFY_FAILED;
 }
 
@@ -220,6 +225,10 @@ static int step(struct nib__session *s, int state)
     if (ret == 0 && state == MBEDTLS_SSL_CLIENT_CERTIFICATE &&
         s->engine->server)
         ret = check_client(s);
+    /* Up to TLS 1.2 the library refuses without a word. */
+    if (ret == MBEDTLS_ERR_SSL_NO_CLIENT_CERTIFICATE &&
+        nib__mbedtls_version(s) == NIB__TLS_1_2)
+        alert(s, MBEDTLS_SSL_ALERT_MSG_HANDSHAKE_FAILURE);
     return ret;
 }
 

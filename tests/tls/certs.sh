@@ -12,10 +12,12 @@
 #   client      Alice                               by client-ca
 #   mail        no common name, bob@other.example   by client-ca
 #   late        Alice, but expired                  by client-ca
+#   misuse      Alice, but for servers              by client-ca
 #   foreign     Alice                               by foreign-ca
 #
 # and locked.key, which is localhost.key under the password "secret",
-# whole.pem, which is localhost's certificate and key in one, and
+# whole.pem, which is localhost's certificate and key in one,
+# both-ca.pem, which is client-ca and foreign-ca, and
 # damaged.pem and damaged.key. The keys are ECDSA P-256 where nothing else is
 # said.
 set -eu
@@ -103,6 +105,8 @@ sign client-ca mail /O=nib "$client" 'subjectAltName = email:bob@other.example'
 new_key late
 sign client-ca late /O=nib/CN=Alice "$client" -- \
     20200101000000Z 20210101000000Z
+new_key misuse
+sign client-ca misuse /O=nib/CN=Alice "$server"
 authority foreign-ca
 new_key foreign
 sign foreign-ca foreign /O=nib/CN=Alice "$client"
@@ -110,6 +114,7 @@ sign foreign-ca foreign /O=nib/CN=Alice "$client"
 quietly openssl ec -in localhost.key -aes256 -passout pass:secret \
     -out locked.key
 cat localhost.pem localhost.key >whole.pem
+cat client-ca.pem foreign-ca.pem >both-ca.pem
 sed '3s/./!/' localhost.pem >damaged.pem
 sed '3s/./!/' localhost.key >damaged.key
 rm -f ./*.csr ./*.ext ./*.conf ./*.index* ./[0-9A-F]*.pem certs.log

@@ -3,7 +3,6 @@
  */
 #include "tls/pair.h"
 
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +112,7 @@ static void open_peer(struct peer *peer, struct peer *other,
                       struct nib__engine *engine, const char *name)
 {
     peer->other = other;
-    peer->in_len = peer->arrived = 0;
+    peer->in_off = peer->in_len = peer->arrived = 0;
     peer->eof = false;
     peer->result = NIB__WANT_READ;
     ck_assert_int_eq(nib__session_new(engine, name, &peer->session), 0);
@@ -146,11 +145,11 @@ static struct nib__tls_io io_of(struct peer *peer)
     struct peer *other = peer->other;
 
     return (struct nib__tls_io){
-        .in = peer->in,
+        .in = peer->in + peer->in_off,
         .in_len = peer->arrived,
         .eof = peer->eof && peer->arrived == peer->in_len,
         .out = other->in,
-        .out_len = other->in_len,
+        .out_len = other->in_off + other->in_len,
         .out_cap = sizeof other->in,
     };
 }
@@ -159,12 +158,14 @@ static void used(struct peer *peer, const struct nib__tls_io *io)
 {
     size_t taken = peer->arrived - io->in_len;
 
-    ck_assert(io->in == peer->in + taken);
-    ck_assert(io->out_len >= peer->other->in_len);
+    /* No ck_assert(): each writes to a file, and this is for single bytes. */
+    if (io->in != peer->in + peer->in_off + taken ||
+        io->out_len < peer->other->in_off + peer->other->in_len)
+        ck_abort_msg("took %zu, made %zu", taken, io->out_len);
+    peer->other->in_len = io->out_len - peer->other->in_off;
     peer->in_len -= taken;
     peer->arrived -= taken;
-    memmove(peer->in, peer->in + taken, peer->in_len);
-    peer->other->in_len = io->out_len;
+    peer->in_off = peer->in_len == 0 ? 0 : peer->in_off + taken;
 }
 
 int shake(struct peer *peer)
@@ -230,6 +231,33 @@ static void tell(struct peer *from, struct peer *to, const char *word)
     arrive(to, WHOLE);
     ck_assert_int_eq(hear(to, heard, sizeof heard), len);
     ck_assert_str_eq(heard, word);
+}
+
+ssize_t hear_all(struct peer *peer, void *p, size_t cap)
+{
+    size_t len = 0;
+    ssize_t n;
+
+    arrive(peer, WHOLE);
+    do {
+        n = hear(peer, (char *)p + len, cap - len);
+        if (n > 0)
+            len += (size_t)n;
+    } while (n > 0 && len < cap);
+    return len > 0 ? (ssize_t)len : n;
+}
+
+void pair_run(Suite *s)
+{
+    SRunner *runner = srunner_create(s);
+    int failed;
+
+    pair_folder(); /* one for all children */
+    srunner_run_all(runner, CK_ENV);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    pair_remove();
+    exit(failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
 }
 
 struct nib__tls_info meet(struct pair *pair, struct nib__engine *client,

@@ -7,6 +7,7 @@
 #ifndef TESTS_TLS_PAIR_H
 #define TESTS_TLS_PAIR_H
 
+#include <check.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -20,7 +21,8 @@ enum { PIPE = 512 * 1024, WHOLE = PIPE };
 struct peer {
     struct nib__session *session;
     struct peer *other;
-    size_t in_len;
+    size_t in_off;
+    size_t in_len;  /* behind it */
     size_t arrived; /* of them; the rest is on its way */
     bool eof;       /* behind the rest */
     int result;     /* of the handshake */
@@ -64,6 +66,9 @@ ssize_t hear(struct peer *peer, void *p, size_t cap);
 ssize_t say(struct peer *peer, const void *p, size_t len);
 int hang_up(struct peer *peer);
 
+/* Hears until there is no more: bytes, or what there is instead. */
+ssize_t hear_all(struct peer *peer, void *p, size_t cap);
+
 /* Lets both go on, n bytes at a time, until they are done or one fails. True
    if both are done. */
 bool shake_hands(struct pair *pair, size_t n);
@@ -72,5 +77,8 @@ bool shake_hands(struct pair *pair, size_t n);
    1.3's tickets), and tells what the server knows. Leaves it open. */
 struct nib__tls_info meet(struct pair *pair, struct nib__engine *client,
                           struct nib__engine *server);
+
+/* Runs a suite, as main(); does not return. */
+void pair_run(Suite *s) __attribute__((noreturn));
 
 #endif
