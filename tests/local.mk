@@ -131,7 +131,8 @@ e2e_tests = \
 	%D%/e2e/test_examples.py \
 	%D%/e2e/test_man_options.py \
 	%D%/e2e/test_nibd.py \
-	%D%/e2e/test_story.py
+	%D%/e2e/test_story.py \
+	%D%/e2e/test_tls.py
 
 # Programs that explore a model, without libcheck; left out likewise.
 model_tests = \
@@ -258,6 +259,7 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/e2e/.npmrc \
 	%D%/e2e/browser.js \
 	%D%/e2e/nibtest.py \
+	%D%/e2e/nibtls.py \
 	%D%/e2e/package.json \
 	%D%/e2e/package-lock.json \
 	%D%/e2e/ws_echo.js \

@@ -36,7 +36,7 @@ void nib__engine_free(struct nib__engine *engine)
 
 const char *nib__engine_library(void)
 {
-    return "none";
+    return "a build without TLS";
 }
 
 bool nib__engine_has_version(unsigned version)

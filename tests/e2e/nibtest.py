@@ -37,7 +37,7 @@ import sys
 import tempfile
 import time
 import traceback
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPSConnection
 
 SANITIZERS = os.environ.get("NIB_SANITIZERS", "no")
 
@@ -192,7 +192,8 @@ def _die_with_parent():
 
 
 class Server:
-    """A running server program that prints "listening on http://HOST:PORT/".
+    """A running server program that prints "listening on http://HOST:PORT/",
+    or https://.
 
     As a context manager it stops the program by SIGTERM and then insists on
     exit status 0 and on a stderr without a sanitizer's report.
@@ -200,14 +201,18 @@ class Server:
     pid        its process
     url        as printed
     host, port where it listens; host without brackets
+    tls        the ssl.SSLContext by which clients connect; None: plain
     """
 
-    def __init__(self, name, *args, env=None, preexec=None):
+    def __init__(self, name, *args, env=None, preexec=None, tls=None):
         """Starts program(name) with args and waits for its line.
 
         env      variables to add to the environment
         preexec  called in the child before exec, e.g. to set limits
+        tls      as the attribute
         """
+        self.tls = tls
+
         def prepare():
             _die_with_parent()
             if preexec:
@@ -223,7 +228,7 @@ class Server:
         try:
             line = self._read_line(deadline())
             match = re.fullmatch(
-                r"listening on (http://(\[[^\]]+\]|[^/:]+):(\d+)/\S*)\n", line)
+                r"listening on (https?://(\[[^\]]+\]|[^/:]+):(\d+)/\S*)\n", line)
             if not match:
                 raise AssertionError("no listening line but %r; stderr: %s"
                                      % (line, self.errors()))
@@ -250,7 +255,7 @@ class Server:
 
     def ws(self, path="/"):
         """The WebSocket URL of a path."""
-        return "ws" + re.match(r"http(://[^/]+)", self.url).group(1) + path
+        return "ws" + re.match(r"http(s?://[^/]+)", self.url).group(1) + path
 
     def errors(self):
         """What the program has written to stderr so far."""
@@ -334,6 +339,9 @@ def http(server, path="/", method="GET", headers=None, body=None):
 
 def http_connection(server):
     """An HTTPConnection to a server, for several requests."""
+    if server.tls:
+        return HTTPSConnection(server.host, server.port, timeout=PATIENCE,
+                               context=server.tls)
     return HTTPConnection(server.host, server.port, timeout=PATIENCE)
 
 
@@ -363,8 +371,13 @@ class Peer:
     """A client made of a plain socket: it does what the test says and nothing
     by itself (no pong, no Close)."""
 
-    def __init__(self, server, receive_buffer=None):
-        """Connects to a Server. receive_buffer: SO_RCVBUF, set before."""
+    def __init__(self, server, receive_buffer=None, plain=False, session=None):
+        """Connects to a Server, by server.tls unless that is None.
+
+        receive_buffer  SO_RCVBUF, set before
+        plain           without TLS in any case
+        session         of TLS, to be resumed
+        """
         family = socket.AF_INET6 if ":" in server.host else socket.AF_INET
         self.host = "%s:%d" % (server.host, server.port)
         self.sock = socket.socket(family)
@@ -372,8 +385,17 @@ class Peer:
         if receive_buffer:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF,
                                  receive_buffer)
-        self.sock.connect((server.host, server.port))
         self._rest = b""
+        try:
+            self.sock.connect((server.host, server.port))
+            if server.tls and not plain:
+                # An end without close_notify is an error here.
+                self.sock = server.tls.wrap_socket(
+                    self.sock, server_hostname="localhost", session=session,
+                    suppress_ragged_eofs=False)
+        except BaseException:
+            self.sock.close()
+            raise
 
     def send(self, data):
         """Sends bytes as they are."""

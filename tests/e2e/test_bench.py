@@ -242,7 +242,7 @@ def usage():
             ([], "Usage: nib-bench"),
             (["foo"], "'foo' is not a scenario"),
             (["stream"], "expected URL"),
-            (["echo", "wss://h/"], "built without TLS"),
+            (["echo", "https://h/"], "expected ws://HOST"),
             (["echo", "--raw", "ws://h/"], "expected HOST:PORT"),
             (["stream", "-n", "1k", "ws://h/"], "'1k' is not a number"),
             (["stream", "-s", "1x", "ws://h/"], "'1x' is not a size"),

@@ -316,7 +316,6 @@ def usage():
             ([], "expected URL"),
             (["ws://h/", "more"], "'more'"),
             (["http://h/"], "expected ws://HOST[:PORT][/PATH]"),
-            (["wss://h/"], "built without TLS"),
             (["ws://h/", "--no-such"], "--no-such"),
             (["ws://h/", "-n"], "-n: a value is missing"),
             (["ws://h/", "-n", "0"], "out of range"),
