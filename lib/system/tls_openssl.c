@@ -103,8 +103,7 @@ static int set_suites(SSL_CTX *ctx, unsigned min, unsigned max,
     if (tls13[0] == '\0')
         max = NIB__TLS_1_2;
     if (min > max)
-        return nib__openssl_complain(text, -EINVAL, "TLS",
-                                     "no cipher suite of TLS 1.3 is left");
+        return nib__openssl_complain(text, -EINVAL, "TLS", "no cipher suite");
     if ((tls12[0] != '\0' && SSL_CTX_set_cipher_list(ctx, tls12) != 1) ||
         SSL_CTX_set_ciphersuites(ctx, tls13) != 1 ||
         SSL_CTX_set_min_proto_version(ctx, (int)min) != 1 ||
@@ -287,11 +286,9 @@ int nib__engine_server(const struct nib__tls_server_settings *settings,
     int err;
 
     if (settings->cert_count == 0)
-        return nib__openssl_complain(&text, -EINVAL, "TLS",
-                                     "a server needs a certificate");
+        return nib__openssl_complain(&text, -EINVAL, "TLS", "no certificate");
     if (settings->verify != NIB__VERIFY_NONE && settings->client_ca == NULL)
-        return nib__openssl_complain(&text, -EINVAL, "TLS",
-                                     "to verify clients takes a CA file");
+        return nib__openssl_complain(&text, -EINVAL, "TLS", "no client CA");
     err = new_engine(settings->cert_count, &engine, &text);
     if (err != 0)
         return err;
@@ -334,11 +331,8 @@ static int add_client_ctx(struct nib__engine *engine,
         err = trust_servers(ctx, settings->ca, text);
     if (err == 0 && settings->cert != NULL)
         err = nib__openssl_cert(ctx, settings->cert, text);
-    if (engine->resume) {
-        SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT |
-                                                SSL_SESS_CACHE_NO_INTERNAL);
-        SSL_CTX_sess_set_new_cb(ctx, nib__openssl_keep);
-    }
+    if (engine->resume)
+        nib__openssl_resume(ctx);
     return err;
 }
 

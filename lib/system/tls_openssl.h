@@ -84,12 +84,14 @@ int nib__openssl_trust(SSL_CTX *ctx, const char *file, EVP_MD_CTX *hash,
 /* Lets a server's SSL_CTX issue and take tickets, if the engine has keys. */
 void nib__openssl_tickets(struct nib__engine *engine, SSL_CTX *ctx);
 
-/* A client's callback: keeps the session that came last. */
-int nib__openssl_keep(SSL *ssl, SSL_SESSION *state);
+/* Lets a client's SSL_CTX keep each new session, the last one. */
+void nib__openssl_resume(SSL_CTX *ctx);
 
-/* Offers a client's last session, if it was with the server of that name. */
-void nib__openssl_offer(struct nib__engine *engine, SSL *ssl,
-                        const char *server_name);
+/* Keeps a copy of this one. */
+void nib__openssl_keep(struct nib__session *session, SSL_SESSION *state);
+
+/* Offers a copy of the last, if it was with the server of the same name. */
+void nib__openssl_offer(struct nib__session *session);
 
 /* How sessions read and write; NULL without memory. */
 BIO_METHOD *nib__openssl_bio(void);

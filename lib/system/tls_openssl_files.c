@@ -12,6 +12,7 @@
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
+#include <openssl/x509v3.h>
 
 #include "base/error.h"
 
@@ -112,15 +113,15 @@ static int each_cert(const char *file, const struct nib__openssl_text *text,
     ERR_clear_error();
     while (err == 0 &&
            (cert = PEM_read_bio_X509(bio, NULL, give_password, NULL)) != NULL) {
+        /* Decodes the extensions now, not on whichever threads come first. */
+        X509_check_purpose(cert, -1, 0);
         err = use(arg, cert, count++, text);
         X509_free(cert);
     }
     if (err == 0 && !at_end())
-        err = nib__openssl_complain(text, -EINVAL, file,
-                                    "a certificate in it is damaged");
+        err = nib__openssl_complain(text, -EINVAL, file, "damaged certificate");
     else if (err == 0 && count == 0)
-        err = nib__openssl_complain(text, -EINVAL, file,
-                                    "there is no certificate in it");
+        err = nib__openssl_complain(text, -EINVAL, file, "no certificate");
     BIO_free(bio);
     return err;
 }
@@ -143,10 +144,10 @@ static int use_cert(void *arg, X509 *cert, unsigned number,
                    : nib__openssl_refused(text, chain->file);
     if (X509_cmp_current_time(X509_get0_notAfter(cert)) < 0)
         return nib__openssl_complain(text, -EINVAL, chain->file,
-                                     "the certificate has expired");
+                                     "certificate has expired");
     if (X509_cmp_current_time(X509_get0_notBefore(cert)) > 0)
         return nib__openssl_complain(text, -EINVAL, chain->file,
-                                     "the certificate is not valid yet");
+                                     "certificate is not valid yet");
     if (SSL_CTX_use_certificate(chain->ctx, cert) != 1)
         return nib__openssl_refused(text, chain->file);
     return 0;
@@ -156,7 +157,7 @@ static int check_key(SSL_CTX *ctx, EVP_PKEY *key, const char *file,
                      const char *chain, const struct nib__openssl_text *text)
 {
     if (X509_check_private_key(SSL_CTX_get0_certificate(ctx), key) != 1) {
-        snprintf(text->p, text->cap, "%.*s: the key is not that of %.*s",
+        snprintf(text->p, text->cap, "%.*s: not the key of %.*s",
                  NIB__OPENSSL_FILE, file, NIB__OPENSSL_FILE, chain);
         return -EINVAL;
     }
@@ -178,10 +179,10 @@ static bool has_key(BIO *bio)
 static const char *key_fault(const struct password *password)
 {
     if (!password->asked)
-        return "the key in it is damaged or of an unknown kind";
+        return "damaged or unsupported private key";
     if (password->word == NULL)
-        return "the key is encrypted, and no password is given";
-    return "the password is wrong";
+        return "needs a password";
+    return "wrong password";
 }
 
 static int use_key(SSL_CTX *ctx, const struct nib__tls_cert *cert,
@@ -196,8 +197,7 @@ static int use_key(SSL_CTX *ctx, const struct nib__tls_cert *cert,
     if (err != 0)
         return err;
     if (!has_key(bio))
-        err = nib__openssl_complain(text, -EINVAL, file,
-                                    "there is no private key in it");
+        err = nib__openssl_complain(text, -EINVAL, file, "no private key");
     else if ((key = PEM_read_bio_PrivateKey(bio, NULL, give_password,
                                             &password)) == NULL)
         err = nib__openssl_complain(text, -EINVAL, file, key_fault(&password));

@@ -99,7 +99,7 @@ static int be_client(struct nib__session *session, const char *server_name)
         return engine->verifies ? -EINVAL : 0;
     err = take_server_name(session, server_name);
     if (err == 0 && engine->resume)
-        nib__openssl_offer(engine, session->ssl, server_name);
+        nib__openssl_offer(session);
     return err;
 }
 
@@ -189,6 +189,10 @@ int nib__session_handshake(struct nib__session *session, struct nib__tls_io *io)
     result = SSL_do_handshake(session->ssl);
     if (result == 1) {
         session->done = true;
+        /* With TLS 1.2 no callback tells of a ticket in place of the old. */
+        if (session->engine->resume && SSL_session_reused(session->ssl) &&
+            SSL_version(session->ssl) == TLS1_2_VERSION)
+            nib__openssl_keep(session, SSL_get_session(session->ssl));
         return 0;
     }
     result = outcome(session, result);

@@ -23,10 +23,10 @@ static const struct meaning reasons[] = {
     {SSL_R_HTTP_REQUEST, "not TLS"},
     {SSL_R_HTTPS_PROXY_REQUEST, "not TLS"},
     {SSL_R_WRONG_VERSION_NUMBER, "not TLS"},
-    {SSL_R_UNSUPPORTED_PROTOCOL, "no shared TLS version"},
-    {SSL_R_NO_SHARED_CIPHER, "no shared cipher suite"},
-    {SSL_R_NO_APPLICATION_PROTOCOL, "no shared protocol (ALPN)"},
-    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "the client sent no certificate"},
+    {SSL_R_UNSUPPORTED_PROTOCOL, "no TLS version in common"},
+    {SSL_R_NO_SHARED_CIPHER, "no cipher suite in common"},
+    {SSL_R_NO_APPLICATION_PROTOCOL, "no application protocol in common"},
+    {SSL_R_PEER_DID_NOT_RETURN_A_CERTIFICATE, "no client certificate"},
     {SSL_R_DECRYPTION_FAILED_OR_BAD_RECORD_MAC, "a record is damaged"},
     {SSL_R_UNEXPECTED_MESSAGE, "a message out of turn"},
     {SSL_R_UNEXPECTED_RECORD, "a message out of turn"},
@@ -54,7 +54,7 @@ static const struct meaning alerts[] = {
     {ALERT(USER_CANCELLED), "canceled"},
     {ALERT(UNRECOGNIZED_NAME), "unknown name"},
     {ALERT(CERTIFICATE_REQUIRED), "certificate required"},
-    {ALERT(NO_APPLICATION_PROTOCOL), "no shared protocol"},
+    {ALERT(NO_APPLICATION_PROTOCOL), "no application protocol"},
 };
 
 /* What is wrong with a certificate. */
@@ -134,7 +134,7 @@ void nib__openssl_explain(struct nib__session *session)
     if (words == NULL)
         words = ERR_reason_error_string(code);
     if (code == 0)
-        words = "no room for the answer";
+        words = "no room for output";
     if (alert != NULL)
         snprintf(session->error, sizeof session->error, "the peer's alert: %s",
                  alert);

@@ -5,9 +5,14 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <openssl/core_names.h>
 #include <openssl/rand.h>
+
+#include "system/timer.h"
+
+/* ---- a server's tickets ---- */
 
 static bool start_ticket(const struct nib__ticket_key *key,
                          const unsigned char *iv, EVP_CIPHER_CTX *cipher,
@@ -58,55 +63,53 @@ static int ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv,
 }
 
 /*
- * A client of TLS 1.3 uses a ticket once (RFC 8446, C.4), so each gets
- * another. Nothing verifies a certificate again when a session is resumed:
- * one that has expired meanwhile has to be shown anew.
+ * Notes in a new session until when its tickets are good. Those that come
+ * when it is resumed say the same, and none helps after a day.
  */
+static int make_ticket(SSL *ssl, void *arg)
+{
+    uint64_t until_s = nib__clock_wall_s() + NIB__TICKET_LIFE_S;
+
+    (void)arg;
+    if (SSL_session_reused(ssl))
+        return 1;
+    return SSL_SESSION_set1_ticket_appdata(SSL_get_session(ssl), &until_s,
+                                           sizeof until_s);
+}
+
+/* Nothing else looks at the client's certificate again. */
+static bool is_good(SSL_SESSION *state)
+{
+    uint64_t now_s = nib__clock_wall_s(), until_s;
+    time_t now = (time_t)now_s;
+    X509 *peer = SSL_SESSION_get0_peer(state);
+    void *noted;
+    size_t len;
+
+    if (SSL_SESSION_get0_ticket_appdata(state, &noted, &len) != 1 ||
+        len != sizeof until_s)
+        return false;
+    memcpy(&until_s, noted, sizeof until_s);
+    if (until_s <= now_s || until_s - now_s > NIB__TICKET_LIFE_S)
+        return false;
+    return peer == NULL || X509_cmp_time(X509_get0_notAfter(peer), &now) > 0;
+}
+
+/* A client of TLS 1.3 uses a ticket once (RFC 8446, C.4), so each gets
+   another. */
 static SSL_TICKET_RETURN take_ticket(SSL *ssl, SSL_SESSION *state,
                                      const unsigned char *name, size_t len,
                                      SSL_TICKET_STATUS status, void *arg)
 {
-    X509 *peer;
-
     (void)name, (void)len, (void)arg;
     if (status != SSL_TICKET_SUCCESS && status != SSL_TICKET_SUCCESS_RENEW)
         return SSL_TICKET_RETURN_IGNORE_RENEW;
-    peer = SSL_SESSION_get0_peer(state);
-    if (peer != NULL && X509_cmp_current_time(X509_get0_notAfter(peer)) < 0)
+    if (!is_good(state))
         return SSL_TICKET_RETURN_IGNORE_RENEW;
     if (status == SSL_TICKET_SUCCESS_RENEW ||
         SSL_version(ssl) >= TLS1_3_VERSION)
         return SSL_TICKET_RETURN_USE_RENEW;
     return SSL_TICKET_RETURN_USE;
-}
-
-/* Returns 1: the reference is ours now. */
-int nib__openssl_keep(SSL *ssl, SSL_SESSION *state)
-{
-    struct nib__session *session = SSL_get_app_data(ssl);
-    struct nib__engine *engine = session->engine;
-    SSL_SESSION *old;
-
-    if (session->server_name == NULL)
-        return 0;
-    pthread_mutex_lock(&engine->lock);
-    old = engine->last;
-    engine->last = state;
-    snprintf(engine->last_name, sizeof engine->last_name, "%s",
-             session->server_name);
-    pthread_mutex_unlock(&engine->lock);
-    SSL_SESSION_free(old);
-    return 1;
-}
-
-/* A resumed session's certificate is not compared with the name again. */
-void nib__openssl_offer(struct nib__engine *engine, SSL *ssl,
-                        const char *server_name)
-{
-    pthread_mutex_lock(&engine->lock);
-    if (engine->last != NULL && strcmp(engine->last_name, server_name) == 0)
-        SSL_set_session(ssl, engine->last);
-    pthread_mutex_unlock(&engine->lock);
 }
 
 void nib__openssl_tickets(struct nib__engine *engine, SSL_CTX *ctx)
@@ -118,5 +121,54 @@ void nib__openssl_tickets(struct nib__engine *engine, SSL_CTX *ctx)
     }
     SSL_CTX_set_num_tickets(ctx, 1);
     SSL_CTX_set_tlsext_ticket_key_evp_cb(ctx, ticket_key);
-    SSL_CTX_set_session_ticket_cb(ctx, NULL, take_ticket, NULL);
+    SSL_CTX_set_session_ticket_cb(ctx, make_ticket, take_ticket, NULL);
+}
+
+/* ---- a client's last session ---- */
+
+/* The engine's copy is its own: nobody touches it but under the lock. */
+void nib__openssl_keep(struct nib__session *session, SSL_SESSION *state)
+{
+    struct nib__engine *engine = session->engine;
+    SSL_SESSION *copy, *before;
+
+    if (session->server_name == NULL)
+        return;
+    copy = SSL_SESSION_dup(state);
+    pthread_mutex_lock(&engine->lock);
+    before = engine->last;
+    engine->last = copy;
+    snprintf(engine->last_name, sizeof engine->last_name, "%s",
+             session->server_name);
+    pthread_mutex_unlock(&engine->lock);
+    SSL_SESSION_free(before);
+}
+
+/* A resumed session's certificate is not compared with the name again. */
+void nib__openssl_offer(struct nib__session *session)
+{
+    struct nib__engine *engine = session->engine;
+    SSL_SESSION *copy = NULL;
+
+    pthread_mutex_lock(&engine->lock);
+    if (engine->last != NULL &&
+        strcmp(engine->last_name, session->server_name) == 0)
+        copy = SSL_SESSION_dup(engine->last);
+    pthread_mutex_unlock(&engine->lock);
+    if (copy != NULL)
+        SSL_set_session(session->ssl, copy);
+    SSL_SESSION_free(copy);
+}
+
+static int new_session(SSL *ssl, SSL_SESSION *state)
+{
+    nib__openssl_keep(SSL_get_app_data(ssl), state);
+    return 0; /* the reference stays OpenSSL's */
+}
+
+void nib__openssl_resume(SSL_CTX *ctx)
+{
+    SSL_CTX_set_session_cache_mode(ctx, SSL_SESS_CACHE_CLIENT |
+                                            SSL_SESS_CACHE_NO_INTERNAL);
+    SSL_CTX_sess_set_new_cb(ctx, new_session);
 }
