@@ -109,6 +109,25 @@ api_tests = \
 	%D%/api/fixture.h \
 	%D%/peer/peer.c \
 	%D%/peer/peer.h
+%C%_libfixture_la_LIBADD = %D%/libwire.la
+
+# The client's end. It has libnibcore inside, of which it shows nothing, so
+# that the library under test stays the shared one. (A folder to be installed
+# in, which nothing ever is, makes libtool build a shared library.)
+%C%_libwire_la_SOURCES = \
+	%D%/peer/wire.c \
+	%D%/peer/wire.h
+%C%_libwire_la_CFLAGS = $(AM_CFLAGS) -fvisibility=default
+%C%_libwire_la_LIBADD = libnibcore.la
+%C%_libwire_la_LDFLAGS = $(AM_LDFLAGS) -no-undefined -avoid-version \
+	-export-symbols-regex '^wire_' -rpath /nowhere
+
+# Each of them once more, over TLS: a script of one line, made here.
+api_tls_tests = $(api_tests:=.tls.sh)
+$(api_tls_tests):
+	$(AM_V_GEN)$(MKDIR_P) $(@D) && \
+	echo "exec sh '$(abs_top_srcdir)/%D%/api/over_tls.sh'" \
+	    "'$(abs_top_builddir)/$@'" | sed "s/\.tls\.sh'$$/'/" >$@
 
 # Scripts that read the source or the built library.
 style_tests = \
@@ -181,7 +200,7 @@ test_helpers = \
 	%D%/peer/peer.h \
 	%D%/peer/peer_script.c
 %C%_peer_peer_script_CPPFLAGS = $(AM_CPPFLAGS)
-%C%_peer_peer_script_LDADD =
+%C%_peer_peer_script_LDADD = %D%/libwire.la
 
 # Small programs that the man pages show: nib.h and the shared library alone.
 # e2e/test_examples.py talks to them, installcheck builds them once more.
@@ -226,6 +245,7 @@ tools_ldadd = libnibtools.la $(CHECK_LIBS)
 	%D%/unit/test_daemon_settings.c $(nibd_settings_sources)
 %C%_unit_test_daemon_settings_CPPFLAGS = $(AM_CPPFLAGS) -I$(top_srcdir)
 
+check_LTLIBRARIES += %D%/libwire.la
 check_PROGRAMS += $(test_helpers) $(examples)
 if HAVE_CHECK
 check_PROGRAMS += $(unit_tests) $(api_tests)
@@ -234,6 +254,7 @@ TESTS += $(unit_tests) $(api_tests)
 if TLS
 check_PROGRAMS += $(tls_tests)
 TESTS += $(tls_tests)
+CLEANFILES += $(api_tls_tests)
 endif
 endif
 TESTS += $(style_tests)
@@ -263,6 +284,7 @@ EXTRA_DIST += $(style_tests) $(e2e_tests) \
 	%D%/e2e/package.json \
 	%D%/e2e/package-lock.json \
 	%D%/e2e/ws_echo.js \
+	%D%/api/over_tls.sh \
 	%D%/tls/certs.sh \
 	%D%/tls/mbedtls36.sh \
 	%D%/skip.sh \

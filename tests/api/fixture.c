@@ -518,6 +518,29 @@ static void first_thread(void)
         poll(NULL, 0, 1);
 }
 
+bool site_tls(void)
+{
+    return getenv("NIB_TEST_TLS") != NULL;
+}
+
+void site_listen(struct nib_config *cfg, const char *address)
+{
+    const char *folder = getenv("NIB_TEST_TLS");
+    static char ca[512];
+    char chain[512], key[512];
+
+    if (folder == NULL) {
+        ck_assert_int_eq(nib_config_listen(cfg, address), 0);
+        return;
+    }
+    snprintf(ca, sizeof ca, "%s/ca.pem", folder);
+    snprintf(chain, sizeof chain, "%s/localhost.pem", folder);
+    snprintf(key, sizeof key, "%s/localhost.key", folder);
+    ck_assert_int_eq(nib_config_listen_tls(cfg, address, NIB_TLS_ON), 0);
+    ck_assert_int_eq(nib_config_certificate(cfg, chain, key, NULL), 0);
+    peer_speak_tls(ca);
+}
+
 void site_start(struct site *s, void (*tweak)(struct nib_config *cfg))
 {
     struct nib_config *cfg;
@@ -530,7 +553,7 @@ void site_start(struct site *s, void (*tweak)(struct nib_config *cfg))
     s->fds = entries("/proc/self/fd");
     s->threads = entries("/proc/self/task");
     ck_assert_int_eq(nib_config_new(&cfg), 0);
-    ck_assert_int_eq(nib_config_listen(cfg, "tcp:127.0.0.1:0"), 0);
+    site_listen(cfg, "tcp:127.0.0.1:0");
     ck_assert_int_eq(nib_config_set_reactors(cfg, 2), 0);
     nib_config_set_log(cfg, log_line, s, NIB_LOG_DEBUG);
     add_routes(s, cfg);

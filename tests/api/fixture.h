@@ -148,6 +148,16 @@ struct site {
  */
 void site_start(struct site *s, void (*tweak)(struct nib_config *cfg));
 
+/*
+ * Does everything go over TLS? If NIB_TEST_TLS names a folder of certs.sh, the
+ * site listens with TLS and peers that come by TCP speak it; see
+ * over_tls.sh.
+ */
+bool site_tls(void);
+
+/* Adds a TCP address to listen on, with or without TLS accordingly. */
+void site_listen(struct nib_config *cfg, const char *address);
+
 /* Stops with no grace, joins, frees, and checks that nothing is left. */
 void site_stop(struct site *s);
 

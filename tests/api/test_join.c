@@ -177,7 +177,7 @@ static struct nib_server *make(const char *address)
     struct nib_server *srv;
 
     ck_assert_int_eq(nib_config_new(&cfg), 0);
-    ck_assert_int_eq(nib_config_listen(cfg, address), 0);
+    site_listen(cfg, address);
     ck_assert_int_eq(nib_config_set_reactors(cfg, 2), 0);
     ck_assert_int_eq(nib_server_new(cfg, &srv), 0);
     nib_config_free(cfg);

@@ -1,5 +1,5 @@
 /*
- * peer - bytes in and out of one socket, with deadlines.
+ * peer - bytes in and out of one wire, with deadlines.
  */
 #include "peer.h"
 
@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,14 +19,17 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "wire.h"
+
 struct peer {
-    int fd;
+    struct wire *wire;
     uint8_t *in; /* received, not used yet: in[off..len) */
     size_t off;
     size_t len;
     size_t cap;
     bool ended; /* the other side has said its last byte */
     bool was_reset;
+    bool was_cut; /* TLS that ended without close_notify */
     uint8_t *held; /* what the last call gave out */
     char name[64];
 };
@@ -133,44 +137,84 @@ static int connect_tcp(const char *address, int receive_bytes)
                       receive_bytes);
 }
 
-struct peer *peer_connect(const char *address, int receive_bytes)
+/* ---- TLS ---- */
+
+static const char *trusted; /* NULL: plain */
+static struct nib__engine *client;
+static pthread_once_t client_once = PTHREAD_ONCE_INIT;
+
+void peer_speak_tls(const char *ca)
+{
+    trusted = ca;
+}
+
+static void make_client(void)
+{
+    char error[512];
+
+    client = wire_engine(trusted, error, sizeof error);
+    if (client == NULL)
+        fail("a client's TLS: %s", error);
+}
+
+/* A server that turns a client away ends the handshake. */
+static void shake_hands(struct peer *p)
+{
+    int err = wire_shake_all(p->wire, peer_patience_ms());
+
+    if (err == -EPIPE || err == -ECONNRESET)
+        p->ended = p->was_reset = true;
+    else if (err < 0)
+        fail("TLS handshake: %s: %s", strerror(-err), wire_error(p->wire));
+}
+
+struct peer *peer_adopt(struct wire *wire)
 {
     struct peer *p = grab(NULL, sizeof *p);
 
-    *p = (struct peer){.fd = -1};
-    p->fd = strncmp(address, "unix:", 5) == 0
-                ? connect_unix(address + 5, receive_bytes)
-                : connect_tcp(address, receive_bytes);
+    if (wire == NULL)
+        fail("no memory for a wire");
+    *p = (struct peer){.wire = wire};
+    shake_hands(p);
     return p;
 }
 
-void peer_free(struct peer *p)
+struct peer *peer_connect(const char *address, int receive_bytes)
 {
-    if (p == NULL)
-        return;
-    close(p->fd);
+    int fd;
+
+    if (strncmp(address, "unix:", 5) == 0)
+        return peer_adopt(
+            wire_plain(connect_unix(address + 5, receive_bytes)));
+    fd = connect_tcp(address, receive_bytes);
+    if (trusted == NULL)
+        return peer_adopt(wire_plain(fd));
+    pthread_once(&client_once, make_client);
+    return peer_adopt(wire_tls(fd, client, "localhost"));
+}
+
+static void end(struct peer *p, bool reset)
+{
+    wire_free(p->wire, reset);
     free(p->in);
     free(p->held);
     free(p);
 }
 
-void peer_reset(struct peer *p)
+void peer_free(struct peer *p)
 {
-    struct linger at_once = {.l_onoff = 1, .l_linger = 0};
-
-    setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    peer_free(p);
+    if (p != NULL)
+        end(p, false);
 }
 
-void peer_half_close(struct peer *p)
+void peer_reset(struct peer *p)
 {
-    if (shutdown(p->fd, SHUT_WR) < 0)
-        fail("shutdown: %s", strerror(errno));
+    end(p, true);
 }
 
 int peer_fd(const struct peer *p)
 {
-    return p->fd;
+    return wire_fd(p->wire);
 }
 
 const char *peer_name(struct peer *p)
@@ -179,7 +223,7 @@ const char *peer_name(struct peer *p)
     socklen_t len = sizeof a;
     char host[INET6_ADDRSTRLEN];
 
-    if (getsockname(p->fd, (struct sockaddr *)&a, &len) < 0)
+    if (getsockname(peer_fd(p), (struct sockaddr *)&a, &len) < 0)
         fail("getsockname: %s", strerror(errno));
     if (a.sin6_family == AF_INET6) {
         inet_ntop(AF_INET6, &a.sin6_addr, host, sizeof host);
@@ -197,17 +241,20 @@ const char *peer_name(struct peer *p)
 
 /* ---- bytes ---- */
 
-/* Waits for poll events until the deadline; fails behind it. */
+/* Waits for poll events until the deadline; fails behind it. What the wire
+ * holds back leaves meanwhile. */
 static void wait_for(struct peer *p, short events, int64_t due,
                      const char *what)
 {
-    struct pollfd set = {.fd = p->fd, .events = events};
+    struct pollfd set = {.fd = peer_fd(p)};
     int64_t left;
 
     while ((left = due - now_ms()) > 0) {
-        int n = poll(&set, 1, (int)left);
+        int n;
 
-        if (n > 0)
+        set.events = wire_sent(p->wire) ? events : events | POLLOUT;
+        n = poll(&set, 1, (int)left);
+        if (n > 0 && (set.revents & ~POLLOUT || events & POLLOUT))
             return;
         if (n < 0 && errno != EINTR)
             fail("poll: %s", strerror(errno));
@@ -215,20 +262,29 @@ static void wait_for(struct peer *p, short events, int64_t due,
     fail("nothing within %d ms: %s", peer_patience_ms(), what);
 }
 
+void peer_half_close(struct peer *p)
+{
+    int64_t due = now_ms() + peer_patience_ms();
+    int err;
+
+    while ((err = wire_half_close(p->wire)) == -EAGAIN)
+        wait_for(p, POLLOUT, due, "the other side does not read");
+    if (err < 0)
+        fail("the end of the stream: %s", strerror(-err));
+}
+
 size_t peer_send_some(struct peer *p, const void *data, size_t len)
 {
     size_t done = 0;
 
     while (done < len) {
-        ssize_t n = send(p->fd, (const char *)data + done, len - done,
-                         MSG_NOSIGNAL);
+        ssize_t n = wire_send(p->wire, (const char *)data + done,
+                              len - done);
 
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && errno == EAGAIN)
+        if (n == -EAGAIN)
             break;
         if (n < 0)
-            fail("send: %s", strerror(errno));
+            fail("send: %s: %s", strerror((int)-n), wire_error(p->wire));
         done += (size_t)n;
     }
     return done;
@@ -240,7 +296,8 @@ void peer_send(struct peer *p, const void *data, size_t len)
     size_t done = 0;
 
     while ((done += peer_send_some(p, (const char *)data + done,
-                                   len - done)) < len)
+                                   len - done)) < len ||
+           !wire_sent(p->wire))
         wait_for(p, POLLOUT, due, "the other side does not read");
 }
 
@@ -291,14 +348,13 @@ static bool take(struct peer *p)
         p->cap = p->cap * 2 + 131072;
         p->in = grab(p->in, p->cap);
     }
-    do
-        n = recv(p->fd, p->in + p->len, p->cap - p->len, 0);
-    while (n < 0 && errno == EINTR);
-    if (n < 0 && errno == EAGAIN)
+    n = wire_recv(p->wire, p->in + p->len, p->cap - p->len);
+    if (n == -EAGAIN)
         return false;
-    if (n < 0 && errno != ECONNRESET && errno != EPIPE)
-        fail("recv: %s", strerror(errno));
-    p->was_reset = n < 0;
+    if (n < 0 && n != -ECONNRESET && n != -EPIPE)
+        fail("recv: %s: %s", strerror((int)-n), wire_error(p->wire));
+    p->was_reset = n == -ECONNRESET;
+    p->was_cut = n == -EPIPE;
     p->ended = n <= 0;
     if (n > 0)
         p->len += (size_t)n;
@@ -320,7 +376,8 @@ static void fill(struct peer *p, size_t n)
 
         if (p->ended)
             fail("the stream was %s after %zu of %zu bytes",
-                 p->was_reset ? "reset" : "ended", waiting(p), n);
+                 p->was_reset ? "reset" : p->was_cut ? "cut" : "ended",
+                 waiting(p), n);
         if (take(p))
             continue;
         snprintf(what, sizeof what, "%zu bytes expected, %zu came", n,
@@ -433,8 +490,9 @@ static void to_end(struct peer *p)
 const char *peer_read_rest(struct peer *p, size_t *len)
 {
     to_end(p);
-    if (p->was_reset)
-        fail("the stream was reset after %zu bytes", waiting(p));
+    if (p->was_reset || p->was_cut)
+        fail("the stream was %s after %zu bytes",
+             p->was_reset ? "reset" : "cut", waiting(p));
     *len = waiting(p);
     return (const char *)give(p, *len);
 }
@@ -452,8 +510,8 @@ static void expect_nothing(struct peer *p)
 void peer_expect_end(struct peer *p)
 {
     expect_nothing(p);
-    if (p->was_reset)
-        fail("reset, not ended in order");
+    if (p->was_reset || p->was_cut)
+        fail("%s, not ended in order", p->was_reset ? "reset" : "cut");
 }
 
 void peer_expect_reset(struct peer *p)

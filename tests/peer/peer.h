@@ -1,5 +1,5 @@
 /*
- * peer - a scripted raw TCP peer, for tests.
+ * peer - a scripted raw TCP peer, for tests; plain or inside TLS, see wire.h.
  *
  * It sends bytes as they are given, in as many pieces as the test wants, and
  * asserts what comes back, byte by byte. Everything that waits has a deadline;
@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 struct peer;
+struct wire;
 
 /* What is seen of a server's frame (RFC 6455, 5.2). */
 struct peer_frame {
@@ -49,13 +50,27 @@ int peer_patience_ms(void);
  */
 struct peer *peer_connect(const char *address, int receive_bytes);
 
-/* Closes in order (FIN), with everything freed. NULL is allowed. */
+/*
+ * From now on peer_connect() speaks TLS to TCP addresses, with a server
+ * "localhost" whose certificate one of this PEM file has signed. The file's
+ * name must live on. Once, before the first peer.
+ *
+ * The handshake is done when peer_connect() returns, or the server has ended
+ * it, which the peer then sees as a reset.
+ */
+void peer_speak_tls(const char *ca);
+
+/* A peer on a wire, which it takes over; the handshake as above. */
+struct peer *peer_adopt(struct wire *wire);
+
+/* Closes in order (by TLS close_notify; FIN), with everything freed. NULL is
+ * allowed. */
 void peer_free(struct peer *p);
 
 /* Closes by RST (SO_LINGER of 0), with everything freed. */
 void peer_reset(struct peer *p);
 
-/* Says its last byte (SHUT_WR) and goes on reading. */
+/* Says its last byte (close_notify, SHUT_WR) and goes on reading. */
 void peer_half_close(struct peer *p);
 
 /* The socket, for what this module does not know. */
@@ -90,7 +105,8 @@ const char *peer_read_head(struct peer *p);
  * it. Lives until the next call. */
 const char *peer_read_rest(struct peer *p, size_t *len);
 
-/* Nothing more may come but the end: in order, or by reset. */
+/* Nothing more may come but the end: in order (by TLS: with close_notify),
+ * or by reset. */
 void peer_expect_end(struct peer *p);
 void peer_expect_reset(struct peer *p);
 
