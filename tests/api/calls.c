@@ -4,6 +4,7 @@
 #include "calls.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -44,6 +45,26 @@ void stop_ended(struct stage *st)
 {
     stop_live(st);
     stop_live(st);
+}
+
+/* Does this run speak TLS? */
+static bool tls(void)
+{
+    return getenv("NIB_TEST_TLS") != NULL;
+}
+
+static void reload_tls_live(struct stage *st)
+{
+    char error[200];
+
+    must(nib_server_reload_tls(st->site->srv, error, sizeof error) ==
+         (tls() ? 0 : NIB_ESTATE));
+    must(error[0] == '\0');
+}
+
+static void reload_tls_ended(struct stage *st)
+{
+    must(nib_server_reload_tls(st->site->srv, NULL, 0) == NIB_ESTATE);
 }
 
 static void stats_live(struct stage *st)
@@ -101,6 +122,13 @@ static void path_any(struct stage *st)
 static void query_any(struct stage *st)
 {
     must(strcmp(nib_request_query(st->req), "a=b") == 0);
+}
+
+static void request_tls_any(struct stage *st)
+{
+    struct nib_tls_info info;
+
+    must(nib_request_tls(st->req, &info) == tls());
 }
 
 static void header_any(struct stage *st)
@@ -506,6 +534,14 @@ const struct row rows[] = {
     SETUP(nib_config_set_topic_bytes),
     SETUP(nib_config_set_socket_buffers),
     SETUP(nib_config_set_stop_code),
+    SETUP(nib_config_listen_tls),
+    SETUP(nib_config_certificate),
+    SETUP(nib_config_set_client_ca),
+    SETUP(nib_config_set_tls_version),
+    SETUP(nib_config_set_tls_ciphers),
+    SETUP(nib_config_set_ticket_keys),
+    SETUP(nib_config_set_handshake_threads),
+    SETUP(nib_config_set_max_tls),
     SETUP(nib_config_route),
     SETUP(nib_route_set_handler),
     SETUP(nib_route_set_callbacks),
@@ -520,6 +556,7 @@ const struct row rows[] = {
     WAIT(nib_server_join),
     SETUP(nib_server_free),
     WAIT(nib_server_next),
+    ANY(nib_server_reload_tls, reload_tls_live, NULL, reload_tls_ended),
     ANY(nib_server_stats, stats_live, NULL, stats_ended),
     SAME(nib_request_ref, request_ref_any),
     ANY(nib_request_unref, request_unref_live, request_unref_after,
@@ -531,6 +568,7 @@ const struct row rows[] = {
     SAME(nib_request_header_at, header_at_any),
     SAME(nib_request_subprotocol, request_subprotocol_any),
     SAME(nib_request_peer, request_peer_any),
+    SAME(nib_request_tls, request_tls_any),
     SAME(nib_request_server, request_server_any),
     WAIT(nib_accept),
     WAIT(nib_reject),
