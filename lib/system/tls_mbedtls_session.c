@@ -197,7 +197,10 @@ static void alert(struct nib__session *s, unsigned char what)
 }
 
 /* A client need not send a certificate, but one that it sends must be good:
-   the library has no such mode, only one that takes any. */
+   the library has no such mode, only one that takes any. With TLS 1.3 it
+   seals this alert, and its own ones at this point, by keys that the client
+   has left behind (Mbed-TLS/mbedtls issue 10877): the client learns that it
+   is refused, not why. */
 static int check_client(struct nib__session *s)
 {
     uint32_t flags = mbedtls_ssl_get_verify_result(&s->ssl) &
