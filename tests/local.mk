@@ -326,7 +326,12 @@ AM_TESTS_ENVIRONMENT = \
 	  export CK_FORK UBSAN_OPTIONS; \
 	fi;
 
-.PHONY: analyze lint-man check-stress
+.PHONY: analyze lint-man check-stress check-tls
+
+# What depends on the TLS library, for the build of another one.
+check-tls:
+	$(MAKE) $(AM_MAKEFLAGS) check \
+	  TESTS="$(tls_tests) $(filter %/test_tls.py,$(e2e_tests))"
 
 check-stress:
 	NIB_STRESS=1 $(MAKE) $(AM_MAKEFLAGS) check \
