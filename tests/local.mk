@@ -253,7 +253,7 @@ check_LTLIBRARIES += %D%/libfixture.la
 TESTS += $(unit_tests) $(api_tests)
 if TLS
 check_PROGRAMS += $(tls_tests)
-TESTS += $(tls_tests)
+TESTS += $(tls_tests) $(api_tls_tests)
 CLEANFILES += $(api_tls_tests)
 endif
 endif

@@ -303,6 +303,9 @@ static void end_socket(struct nib_conn *c)
     struct nib__reactor *r = nib__conn_reactor(c);
     int fd = c->source.fd;
 
+    /* To a TLS client an end without close_notify looks like an attack. */
+    if (c->tls != NULL && !c->reset && c->phase != NIB__LINGER)
+        (void)nib__transport_shutdown(c->transport, fd);
     nib__timer_disarm(&r->timers, &c->timer);
     nib__timers_unreserve(&r->timers);
     nib__poller_remove(&r->poller, &c->source);

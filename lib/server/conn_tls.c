@@ -37,7 +37,7 @@ bool nib__conn_tls_hold(struct nib_conn *c)
     return true;
 }
 
-/* The handshake is over, one way or the other. */
+/* The handshake is not going on any more. */
 static void count_out(struct nib__conn_tls *tls) NIB__OWNER_ONLY;
 static void count_out(struct nib__conn_tls *tls)
 {
@@ -51,6 +51,8 @@ void nib__conn_tls_free(struct nib_conn *c)
 {
     if (c->tls == NULL)
         return;
+    if (c->tls->shaking)
+        nib__count(&c->shard->counters.tls_failed, 1);
     count_out(c->tls);
     atomic_fetch_sub_explicit(&c->shard->server->tls_connections, 1,
                               memory_order_relaxed);
@@ -65,7 +67,8 @@ static void failed(struct nib_conn *c, const char *why)
     struct nib_server *srv = c->shard->server;
     char peer[NIB__ADDRESS_TEXT];
 
-    nib__count(&c->shard->counters.tls_failed, 1);
+    if (c->tls == NULL) /* else its end counts it */
+        nib__count(&c->shard->counters.tls_failed, 1);
     nib__peer_text(&c->peer, peer);
     nib__log_limited(&srv->config->log, &srv->log_limit_peers, NIB__LOG_INFO,
                      nib__conn_reactor(c)->now_ms,

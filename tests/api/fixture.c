@@ -652,6 +652,19 @@ void site_await_connections(struct site *s, uint64_t count)
     until(has_connections, &c, "a number of connections");
 }
 
+static bool no_handshakes(void *arg)
+{
+    struct nib_stats stats = site_stats(arg);
+
+    return stats.tls_full + stats.tls_resumed == stats.accepted;
+}
+
+void site_await_handshakes(struct site *s)
+{
+    if (site_tls())
+        until(no_handshakes, s, "the end of all TLS handshakes");
+}
+
 struct link link_accept(struct site *s, struct peer *peer)
 {
     struct link l = {.peer = peer};
@@ -793,18 +806,27 @@ static bool full(struct nib_conn *conn, const void *data, size_t len,
     return true;
 }
 
+static int do_nothing(struct nib_conn *conn, void *arg)
+{
+    (void)conn;
+    (void)arg;
+    return 0;
+}
+
 unsigned fill_outbox(struct nib_conn *conn, size_t len)
 {
     char *data = calloc(1, len + 1);
     unsigned count = 0, before;
     size_t buffered;
 
-    /* Full, and the kernel takes no more: nothing moves for a while. */
+    /* Full, and the kernel takes no more: the owner has had its turn, and
+     * nothing moves for a while. */
     do {
         full(conn, data, len, &count);
         before = count;
         buffered = nib_conn_buffered(conn);
-        for (int i = 0; i < 20; i++)
+        on_owner(conn, do_nothing, NULL);
+        for (int i = 0; i < 50; i++)
             poll(NULL, 0, 1);
         full(conn, data, len, &count);
     } while (count != before || nib_conn_buffered(conn) != buffered);

@@ -195,6 +195,9 @@ struct nib_stats site_stats(struct site *s);
 /* Waits until this many connections are there. */
 void site_await_connections(struct site *s, uint64_t count);
 
+/* Waits until the TLS handshakes of all connections so far are over. */
+void site_await_handshakes(struct site *s);
+
 /* A connection of /next with the peer at its other end. */
 struct link {
     struct peer *peer;

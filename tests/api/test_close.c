@@ -425,8 +425,7 @@ static int talk(void *arg)
         uint8_t frame[32];
         size_t n = peer_encode(frame, PEER_TEXT, "still here", 10);
 
-        if (send(peer_fd(l->peer), frame, n, MSG_NOSIGNAL) < 0 &&
-            errno != EAGAIN)
+        if (!peer_try_send(l->peer, frame, n))
             break;
         frames++;
     }

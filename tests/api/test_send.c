@@ -904,7 +904,9 @@ START_TEST(a_flush_tells_that_bytes_are_lost)
     ck_assert_int_eq(nib_flush(l.conn, -1), -EPIPE);
     ck_assert_int_eq(nib_conn_close_info(l.conn, &info), 0);
     ck_assert_uint_gt(info.unsent_bytes, 0);
-    ck_assert_uint_le(info.unsent_bytes, LIMIT);
+    /* TLS holds eight encrypted records at the most. */
+    ck_assert_uint_le(info.unsent_bytes,
+                      LIMIT + (site_tls() ? 8 * 16896 : 0));
     ck_assert_uint_eq(nib_conn_buffered(l.conn), 0);
     link_free(&l);
     site_stop(&site);

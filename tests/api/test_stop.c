@@ -178,6 +178,7 @@ START_TEST(a_request_that_is_not_whole_is_answered_503)
     site_start(&site, NULL);
     begun = site_connect(&site);
     silent = site_connect(&site);
+    site_await_handshakes(&site);
     peer_send(begun, text, (size_t)len - 1);
     site_await_bytes_in(&site, (uint64_t)len - 1);
     site_await_connections(&site, 2);

@@ -273,21 +273,54 @@ void peer_half_close(struct peer *p)
         fail("the end of the stream: %s", strerror(-err));
 }
 
-size_t peer_send_some(struct peer *p, const void *data, size_t len)
+/* Sends what can be sent now. Returns 0 or why there is an end. */
+static int send_now(struct peer *p, const void *data, size_t len,
+                    size_t *done)
 {
-    size_t done = 0;
-
-    while (done < len) {
-        ssize_t n = wire_send(p->wire, (const char *)data + done,
-                              len - done);
+    *done = 0;
+    while (*done < len) {
+        ssize_t n = wire_send(p->wire, (const char *)data + *done,
+                              len - *done);
 
         if (n == -EAGAIN)
             break;
         if (n < 0)
-            fail("send: %s: %s", strerror((int)-n), wire_error(p->wire));
-        done += (size_t)n;
+            return (int)n;
+        *done += (size_t)n;
     }
+    return 0;
+}
+
+size_t peer_send_some(struct peer *p, const void *data, size_t len)
+{
+    size_t done;
+    int err = send_now(p, data, len, &done);
+
+    if (err < 0)
+        fail("send: %s: %s", strerror(-err), wire_error(p->wire));
     return done;
+}
+
+void peer_flush(struct peer *p)
+{
+    int64_t due = now_ms() + peer_patience_ms();
+
+    while (!wire_sent(p->wire))
+        wait_for(p, POLLOUT, due, "the other side does not read");
+}
+
+bool peer_try_send(struct peer *p, const void *data, size_t len)
+{
+    int64_t due = now_ms() + peer_patience_ms();
+    size_t part, done = 0;
+
+    while (send_now(p, (const char *)data + done, len - done, &part) == 0) {
+        done += part;
+        if (done == len && wire_sent(p->wire))
+            return true;
+        wait_for(p, POLLOUT, due, "the other side does not read");
+    }
+    return false;
 }
 
 void peer_send(struct peer *p, const void *data, size_t len)
@@ -296,9 +329,9 @@ void peer_send(struct peer *p, const void *data, size_t len)
     size_t done = 0;
 
     while ((done += peer_send_some(p, (const char *)data + done,
-                                   len - done)) < len ||
-           !wire_sent(p->wire))
+                                   len - done)) < len)
         wait_for(p, POLLOUT, due, "the other side does not read");
+    peer_flush(p);
 }
 
 void peer_send_text(struct peer *p, const char *text)

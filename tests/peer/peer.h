@@ -87,8 +87,16 @@ void peer_send_text(struct peer *p, const char *text);
 /* Pairs of hexadecimal digits, spaces between them are left out. */
 void peer_send_hex(struct peer *p, const char *hex);
 
-/* Sends what the kernel takes now; returns how much that was. */
+/*
+ * Sends what can be sent now; returns how much that was. Of what was taken
+ * TLS may hold a record back until the peer is used again, or peer_flush()
+ * waits for it.
+ */
 size_t peer_send_some(struct peer *p, const void *data, size_t len);
+void peer_flush(struct peer *p);
+
+/* The same, but a failure is returned: false if the server has gone. */
+bool peer_try_send(struct peer *p, const void *data, size_t len);
 
 /* Reads exactly len bytes. */
 void peer_read(struct peer *p, void *data, size_t len);
