@@ -13,6 +13,7 @@ import signal
 import socket
 import ssl
 import subprocess
+import threading
 
 import nibtest
 import nibtls
@@ -293,6 +294,47 @@ def keys_without_tls():
     equal((result["tls_version"], result["tls_cipher"],
            result["median"]["tls_full"], result["median"]["tls_resumed"]),
           (None, None, None, None))
+
+
+class TlsEcho(threading.Thread):
+    """A server that returns all bytes, and closes at their end."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        self.context.load_cert_chain(PAIR.cert, PAIR.key)
+        self.address = "tls://127.0.0.1:%d" % self.listener.getsockname()[1]
+        self.clean = 0  # connections that ended by close_notify
+
+    def run(self):
+        while True:
+            sock, _ = self.listener.accept()
+            try:
+                self.serve(sock)
+            except OSError:
+                pass
+
+    def serve(self, sock):
+        with self.context.wrap_socket(sock, server_side=True,
+                                      suppress_ragged_eofs=False) as tls:
+            data = tls.recv(65536)
+            while data:
+                tls.sendall(data)
+                data = tls.recv(65536)
+            self.clean += 1
+            tls.unwrap()
+
+
+@nibtest.case("nib-bench --raw tls://: cycle and echo without WebSocket")
+def raw():
+    echoing = TlsEcho()
+    echoing.start()
+    result = bench("cycle", "-n", "10", "--raw", echoing.address)["median"]
+    equal((result["tls_full"] + result["tls_resumed"], echoing.clean),
+          (10, 10), "cycles, and those that ended by close_notify")
+    result = bench("echo", "-t", "50ms", "--raw", echoing.address)
+    equal(result["median"]["tls_full"], 1)
 
 
 # --- both kinds on one port -------------------------------------------------
