@@ -518,6 +518,11 @@ static void first_thread(void)
         poll(NULL, 0, 1);
 }
 
+unsigned site_short_ms(unsigned plain_ms)
+{
+    return site_tls() ? 4000 : plain_ms;
+}
+
 bool site_tls(void)
 {
     return getenv("NIB_TEST_TLS") != NULL;

@@ -155,6 +155,10 @@ void site_start(struct site *s, void (*tweak)(struct nib_config *cfg));
  */
 bool site_tls(void);
 
+/* A handshake timeout that a test waits for: `plain_ms`, or as long as a TLS
+ * handshake may take on a busy machine, which is within it. */
+unsigned site_short_ms(unsigned plain_ms);
+
 /* Adds a TCP address to listen on, with or without TLS accordingly. */
 void site_listen(struct nib_config *cfg, const char *address);
 

@@ -338,7 +338,8 @@ END_TEST
 
 static void short_handshake(struct nib_config *cfg)
 {
-    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(cfg, 100), 0);
+    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(
+                         cfg, site_short_ms(100)), 0);
 }
 
 START_TEST(an_undecided_request_ends_at_its_deadline)

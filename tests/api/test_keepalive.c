@@ -578,7 +578,8 @@ END_TEST
 
 static void short_handshake(struct nib_config *cfg)
 {
-    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(cfg, 100), 0);
+    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(
+                         cfg, site_short_ms(100)), 0);
 }
 
 /* One more byte of a head without an end; whether the server has had enough. */
@@ -638,7 +639,8 @@ END_TEST
 
 static void longer_handshake(struct nib_config *cfg)
 {
-    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(cfg, 1000), 0);
+    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(
+                         cfg, site_short_ms(1000)), 0);
 }
 
 struct askers {

@@ -203,7 +203,8 @@ END_TEST
 
 static void brief(struct nib_config *cfg)
 {
-    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(cfg, 50), 0);
+    ck_assert_int_eq(nib_config_set_handshake_timeout_ms(
+                         cfg, site_short_ms(50)), 0);
 }
 
 START_TEST(what_is_too_old_is_not_handed_out)
