@@ -253,8 +253,13 @@ check_LTLIBRARIES += %D%/libfixture.la
 TESTS += $(unit_tests) $(api_tests)
 if TLS
 check_PROGRAMS += $(tls_tests)
-TESTS += $(tls_tests) $(api_tls_tests)
+TESTS += $(tls_tests)
 CLEANFILES += $(api_tls_tests)
+if E2E_TESTS
+if !SANITIZED
+TESTS += $(api_tls_tests)
+endif
+endif
 endif
 endif
 TESTS += $(style_tests)
