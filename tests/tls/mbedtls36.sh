@@ -47,9 +47,9 @@ fetch() {
     own_apt update
     # shellcheck disable=SC2086 # a list of words
     own_apt download $packages
-    rm -rf root
+    rm -rf tree
     for package in ./*.deb; do
-        dpkg -x "$package" root
+        dpkg -x "$package" tree
     done
     rm -rf apt ./*.deb
     touch complete
@@ -57,6 +57,6 @@ fetch() {
 
 [ -e complete ] || fetch
 
-lib=$(dirname "$(find "$folder/root/usr/lib" -name libmbedtls.so)")
+lib=$(dirname "$(find "$folder/tree/usr/lib" -name libmbedtls.so)")
 printf "CPPFLAGS='-I%s' LDFLAGS='-L%s -Wl,-rpath,%s'\n" \
-    "$folder/root/usr/include" "$lib" "$lib"
+    "$folder/tree/usr/include" "$lib" "$lib"
